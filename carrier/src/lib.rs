@@ -1,0 +1,1 @@
+//! Drives a keepline link over a carrier.

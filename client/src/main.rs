@@ -1,0 +1,3 @@
+//! The `keepline` binary: the composition root.
+
+fn main() {}

@@ -1,0 +1,159 @@
+//! Terminals: `terminal.*`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Blob, Cursor, Size};
+use crate::id::{AttachmentId, TerminalId, WorkspaceId};
+
+/// Parameters of `terminal.new`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalNew {
+    /// Idempotency key.
+    pub key: Option<String>,
+    /// The cursor that must be the current one.
+    pub expect: Option<Cursor>,
+    /// Id or unique name of the workspace that shows it; absent for the one that `caller` is in, else the most recently
+    /// used one, else a new one named `main`.
+    pub workspace: Option<String>,
+    /// True to show it nowhere. Excludes `workspace`.
+    pub detached: Option<bool>,
+    /// The terminal from which the person asks.
+    pub caller: Option<TerminalId>,
+    /// Its label.
+    pub name: Option<String>,
+    /// Where it starts; absent for `$HOME`.
+    pub cwd: Option<String>,
+    /// Its first size; absent for 80x24.
+    pub size: Option<Size>,
+    /// The program and its arguments; absent or empty for the login shell.
+    pub argv: Option<Vec<String>>,
+}
+
+/// What a mutation of a terminal made or changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalPath {
+    /// The workspace that shows it.
+    pub workspace: Option<WorkspaceId>,
+    /// The terminal.
+    pub terminal: TerminalId,
+}
+
+/// Parameters of `terminal.rename`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalRename {
+    /// Idempotency key.
+    pub key: Option<String>,
+    /// The cursor that must be the current one.
+    pub expect: Option<Cursor>,
+    /// Id or unique name.
+    pub terminal: String,
+    /// The label; empty clears it back to the generated title.
+    pub name: String,
+}
+
+/// Parameters of `terminal.close`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalClose {
+    /// Idempotency key.
+    pub key: Option<String>,
+    /// The cursor that must be the current one.
+    pub expect: Option<Cursor>,
+    /// Id or unique name.
+    pub terminal: String,
+}
+
+/// Parameters of `terminal.resize`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalResize {
+    /// Idempotency key.
+    pub key: Option<String>,
+    /// The cursor that must be the current one.
+    pub expect: Option<Cursor>,
+    /// Id or unique name.
+    pub terminal: String,
+    /// The size that is pinned.
+    pub size: Size,
+}
+
+/// Parameters of `terminal.send`. Sending twice under one attachment id writes once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSend {
+    /// Id or unique name.
+    pub terminal: String,
+    /// The conversation these bytes belong to; absent for a new one.
+    pub attachment: Option<AttachmentId>,
+    /// What is written, from offset 0 of the attachment.
+    pub data: Blob,
+}
+
+/// Answer to `terminal.send`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Bytes of this attachment that were written to the terminal.
+    pub written: u64,
+}
+
+/// Parameters of `terminal.signal`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSignal {
+    /// Id or unique name.
+    pub terminal: String,
+    /// `INT`, `TERM`, `HUP`, `QUIT`, `KILL`, `STOP`, `CONT`, `USR1`, `USR2` or `WINCH`; sent to the foreground process group.
+    pub signal: String,
+}
+
+/// Parameters of `terminal.read`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalRead {
+    /// Id or unique name.
+    pub terminal: String,
+    /// True for rows with SGR sequences, else plain text.
+    pub ansi: Option<bool>,
+}
+
+/// Answer to `terminal.read`: the screen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreenText {
+    /// The terminal.
+    pub terminal: TerminalId,
+    /// The rows from the top, trailing blanks cut, without line ends.
+    pub rows: Vec<String>,
+    /// Column of the cursor, from 0.
+    pub cursor_column: u16,
+    /// Row of the cursor, from 0.
+    pub cursor_row: u16,
+    /// The size.
+    pub size: Size,
+    /// The offset of output that this screen shows.
+    pub through: u64,
+}
+
+/// Parameters of `terminal.attach`. After the answer the stream carries records only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalAttach {
+    /// Id or unique name.
+    pub terminal: String,
+    /// Chosen by the attaching program; it counts its input bytes under this id.
+    pub attachment: AttachmentId,
+    /// The asker's size: its vote. Absent for no vote.
+    pub size: Option<Size>,
+    /// True to watch only: no input, no vote.
+    pub observer: Option<bool>,
+    /// The output offset that the asker holds; absent for a snapshot first.
+    pub from_offset: Option<u64>,
+    /// Lines of history in a snapshot.
+    pub history: Option<u32>,
+}
+
+/// Answer to `terminal.attach`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// The terminal.
+    pub terminal: TerminalId,
+    /// The highest input offset of this attachment that was written; the asker goes on from there.
+    pub written: u64,
+    /// Whether the daemon remembers this attachment. When it does not, whether bytes beyond what was acknowledged were written is not known.
+    pub remembered: bool,
+    /// The terminal's size.
+    pub size: Size,
+}

@@ -1,0 +1,29 @@
+//! The keepline link, without I/O.
+//!
+//! This crate says what two keepline processes say to each other and when: identities and certificates, the Noise
+//! handshake, packets of frames, four lanes with replay, streams with credit, and the messages by number. It has no
+//! clock, no randomness, no socket and no task: time and entropy are arguments, bytes go in and come out.
+//!
+//! # Rooms, from the wire inwards
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`identity`], [`invitation`] | who is who: Ed25519 identities, certificates for Noise keys, invitation files |
+//! | [`handshake`] | the clear head, XXpsk3, what each handshake message carries, refusals |
+//! | [`frame`] | packets and the frames in them |
+//! | [`lane`], [`stream`] | sequences, acknowledgement and replay; credit and fairness |
+//! | [`link`] | the root type [`Link`](link::Link), which drives all of the above |
+//! | [`message`], [`registry`], [`api`] | messages by method number and their structs |
+//! | [`record`] | what an attachment carries once it is open |
+//! | [`bounds`] | every limit, with its unit and its reason |
+
+pub mod api;
+pub mod bounds;
+pub mod failure;
+pub mod id;
+pub mod message;
+pub mod record;
+pub mod registry;
+mod time;
+
+pub use time::Time;

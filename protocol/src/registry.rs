@@ -1,0 +1,149 @@
+//! The registry of method numbers.
+//!
+//! A number is never reused. A request's number has its high bit clear; its answer has the same number with the high bit
+//! set; [`FAILURE`] answers any request. Numbers from `0x0f00` belong to messages that are no requests.
+//! `spec/registry.md` lists the same numbers, and a test of `spec` compares the two.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::api::{Empty, Receipt, remote, server, session, terminal};
+
+/// Set in the number of every answer.
+pub const ANSWER: u16 = 0x8000;
+/// Answers any request with a [`FailureBody`](crate::failure::FailureBody).
+pub const FAILURE: u16 = 0xffff;
+/// A [`session::Delta`], on a stream of `session.events`.
+pub const DELTA: u16 = 0x0f01;
+/// A [`session::EventsStarted`] in the middle of a stream of `session.events`: the reader was too slow, or the daemon starts anew.
+pub const RESET: u16 = 0x0f02;
+/// A [`record`](crate::record) on an open attachment: this number plus the record's kind.
+pub const RECORD: u16 = 0x0f80;
+
+/// What a request does to the daemon, which decides how it may be repeated and who may send it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Changes nothing; may be repeated.
+    Read,
+    /// Changes the session graph; takes an idempotency key.
+    Mutation,
+    /// Changes something outside the graph and is safe to repeat because its parameters identify it.
+    Input,
+    /// Opens a conversation on its stream.
+    Stream,
+    /// Needs the `admin` scope.
+    Admin,
+}
+
+/// A request and its answer.
+pub trait Method {
+    /// The number of the request.
+    const NUMBER: u16;
+    /// The JSON-RPC name.
+    const NAME: &'static str;
+    /// What it does.
+    const EFFECT: Effect;
+    /// Its parameters.
+    type Params: Serialize + DeserializeOwned + Send + 'static;
+    /// Its answer.
+    type Answer: Serialize + DeserializeOwned + Send + 'static;
+}
+
+/// A method as a value: what is known of it without its types.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The number of the request.
+    pub number: u16,
+    /// The JSON-RPC name.
+    pub name: &'static str,
+    /// What it does.
+    pub effect: Effect,
+    /// Postcard bytes of JSON parameters.
+    pub params_from_json: fn(serde_json::Value) -> Result<Vec<u8>, serde_json::Error>,
+    /// JSON of an answer's postcard bytes.
+    pub answer_to_json: fn(&[u8]) -> Result<Box<serde_json::value::RawValue>, Unreadable>,
+}
+
+/// An answer that is not what its method promises: the peer's fault.
+#[derive(Debug, thiserror::Error)]
+#[error("the peer's answer to {method} cannot be read: {reason}")]
+pub struct Unreadable {
+    method: &'static str,
+    reason: String,
+}
+
+fn params_from_json<M: Method>(params: serde_json::Value) -> Result<Vec<u8>, serde_json::Error> {
+    let params: M::Params = serde_json::from_value(params)?;
+    postcard::to_stdvec(&params).map_err(serde::de::Error::custom)
+}
+
+fn answer_to_json<M: Method>(bytes: &[u8]) -> Result<Box<serde_json::value::RawValue>, Unreadable> {
+    let unreadable = |reason: String| Unreadable {
+        method: M::NAME,
+        reason,
+    };
+    let answer: M::Answer = postcard::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
+    serde_json::value::to_raw_value(&answer).map_err(|e| unreadable(e.to_string()))
+}
+
+macro_rules! methods {
+    ($($number:literal $name:literal $method:ident: $effect:ident ($params:ty) -> $answer:ty;)*) => {
+        /// One type per method; see the registry's table in `spec`.
+        pub mod method {
+            $(#[doc = concat!("`", $name, "`")] pub enum $method {})*
+        }
+        $(impl Method for method::$method {
+            const NUMBER: u16 = $number;
+            const NAME: &'static str = $name;
+            const EFFECT: Effect = Effect::$effect;
+            type Params = $params;
+            type Answer = $answer;
+        })*
+
+        /// Every method of this version, by number.
+        pub const METHODS: &[Entry] = &[$(Entry {
+            number: $number,
+            name: $name,
+            effect: Effect::$effect,
+            params_from_json: params_from_json::<method::$method>,
+            answer_to_json: answer_to_json::<method::$method>,
+        },)*];
+    };
+}
+
+methods! {
+    0x0101 "session.snapshot" SessionSnapshot: Read (Empty) -> session::Snapshot;
+    0x0102 "session.events" SessionEvents: Stream (session::Events) -> session::EventsStarted;
+    0x0201 "workspace.new" WorkspaceNew: Mutation (session::WorkspaceNew) -> Receipt<session::WorkspacePath>;
+    0x0202 "workspace.rename" WorkspaceRename: Mutation (session::WorkspaceRename) -> Receipt<session::WorkspacePath>;
+    0x0203 "workspace.close" WorkspaceClose: Mutation (session::WorkspaceClose) -> Receipt<session::WorkspacePath>;
+    0x0301 "terminal.new" TerminalNew: Mutation (terminal::TerminalNew) -> Receipt<terminal::TerminalPath>;
+    0x0302 "terminal.rename" TerminalRename: Mutation (terminal::TerminalRename) -> Receipt<terminal::TerminalPath>;
+    0x0303 "terminal.close" TerminalClose: Mutation (terminal::TerminalClose) -> Receipt<terminal::TerminalPath>;
+    0x0304 "terminal.resize" TerminalResize: Mutation (terminal::TerminalResize) -> Receipt<terminal::TerminalPath>;
+    0x0305 "terminal.send" TerminalSend: Input (terminal::TerminalSend) -> terminal::Sent;
+    0x0306 "terminal.signal" TerminalSignal: Input (terminal::TerminalSignal) -> Empty;
+    0x0307 "terminal.read" TerminalRead: Read (terminal::TerminalRead) -> terminal::ScreenText;
+    0x0308 "terminal.attach" TerminalAttach: Stream (terminal::TerminalAttach) -> terminal::Attached;
+    0x0401 "remote.invite" RemoteInvite: Admin (remote::Invite) -> remote::Invited;
+    0x0402 "remote.pending" RemotePending: Admin (Empty) -> remote::PendingDevices;
+    0x0403 "remote.approve" RemoteApprove: Admin (remote::DeviceRef) -> remote::DeviceChanged;
+    0x0404 "remote.deny" RemoteDeny: Admin (remote::DeviceRef) -> remote::DeviceChanged;
+    0x0405 "remote.devices" RemoteDevices: Admin (Empty) -> remote::Devices;
+    0x0406 "remote.connections" RemoteConnections: Admin (Empty) -> remote::Connections;
+    0x0407 "remote.revoke" RemoteRevoke: Admin (remote::DeviceRef) -> remote::DeviceChanged;
+    0x0501 "server.status" ServerStatus: Read (Empty) -> server::Status;
+    0x0502 "server.stop" ServerStop: Admin (Empty) -> Empty;
+}
+
+/// The method with this number.
+#[must_use]
+pub fn by_number(number: u16) -> Option<&'static Entry> {
+    METHODS.iter().find(|entry| entry.number == number)
+}
+
+/// The method with this JSON-RPC name.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static Entry> {
+    METHODS.iter().find(|entry| entry.name == name)
+}
