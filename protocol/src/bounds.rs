@@ -37,10 +37,9 @@ pub const LANE_TURN: u32 = 8;
 /// Bytes that a stream may send per turn within its lane.
 pub const STREAM_QUANTUM: usize = 16 << 10;
 /// Silence after which a probe is sent.
-pub const PROBE_AFTER: Duration = Duration::from_millis(1000);
-/// Shortest and longest silence after which a carrier is taken for dead; between them, four round trips more than
-/// [`PROBE_AFTER`].
-pub const DEAD_AFTER: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(15));
+pub const PROBE_AFTER: Duration = Duration::from_millis(1500);
+/// Shortest and longest silence after a probe was due at which a carrier is taken for dead; between them, four round trips.
+pub const DEAD_AFTER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 /// Characters of a client id.
 pub const CLIENT_ID_MAX: usize = 128;
 /// Bytes of a device's, daemon's or machine's name in a handshake.

@@ -19,11 +19,20 @@
 
 pub mod api;
 pub mod bounds;
+pub mod cipher;
 pub mod failure;
+pub mod frame;
+pub mod handshake;
 pub mod id;
+pub mod identity;
+pub mod invitation;
+pub mod lane;
+pub mod link;
 pub mod message;
 pub mod record;
+pub mod refusal;
 pub mod registry;
+pub mod stream;
 mod time;
 
 pub use time::Time;

@@ -1,0 +1,375 @@
+//! The link: the root type, which survives its carriers.
+//!
+//! # How to drive it
+//!
+//! A [`Link`] is one end of a link. It starts without a carrier. When a handshake has ended well, its
+//! [`Cipher`] and the peer's cursors go into [`establish`](Link::establish); from then on, and until the
+//! carrier is gone, the driver does three things in any order, always passing the present time:
+//!
+//! - what the carrier received, one packet at a time, goes into [`handle_packet`](Link::handle_packet);
+//! - while the carrier takes more, [`poll_packet`](Link::poll_packet) gives the next packet to write, or nothing. What is
+//!   queued can be overtaken until then, so a driver asks only when the carrier is ready to write;
+//! - at [`poll_timeout`](Link::poll_timeout), [`handle_timeout`](Link::handle_timeout) is called. The moment changes with
+//!   every other call.
+//!
+//! After each of these, and after each call of the application's, [`poll_event`](Link::poll_event) is drained, and
+//! `poll_packet` is asked again.
+//!
+//! When a carrier fails, [`carrier_lost`](Link::carrier_lost) is called (an error from `handle_packet` and
+//! [`Event::CarrierDead`] call for it too), and everything waits for the next `establish`. Nothing that was written is
+//! lost by that, and nothing arrives twice. [`Event::Closed`] is the end: the link takes and gives nothing more.
+//!
+//! The application opens, writes, reads, finishes and resets streams at any time, with a carrier or without.
+//!
+//! A peer can make no call panic. A driver that breaks the contract (establishing a closed link) is told by an error.
+//!
+//! ```text
+//!            establish                  carrier_lost
+//!  new ─▶ detached ──────────▶ up ─────────────────────▶ detached …
+//!             │                 │ close, Close received
+//!             └──── close ──────┴──────────────────────▶ closed
+//! ```
+
+mod liveness;
+mod receive;
+mod transmit;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::Time;
+use crate::cipher::Cipher;
+use crate::identity::Role;
+use crate::lane::{Lane, ReceiveLane, SendLane};
+use crate::refusal::Refusal;
+use crate::stream::{CANCELLED, Fin, Read, Stream, StreamClosed, StreamId, Turns};
+
+use liveness::Liveness;
+pub use receive::PacketError;
+
+/// What happened on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer opened a stream.
+    Opened(StreamId),
+    /// A stream whose reader was blocked has something to read, or has ended.
+    Readable(StreamId),
+    /// A stream whose writer found no room has room, or has ended.
+    Writable(StreamId),
+    /// Nothing was heard for too long: call [`Link::carrier_lost`].
+    CarrierDead,
+    /// The link ended.
+    Closed(Refusal),
+}
+
+/// Why a link cannot be established on a carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EstablishError {
+    /// The link ended.
+    #[error("the link is closed")]
+    Closed,
+    /// The peer's cursors name frames that were never sent or were acknowledged before: it is not the peer of this link.
+    #[error("the peer's cursors do not belong to this link")]
+    Cursors,
+}
+
+struct LaneState {
+    send: SendLane,
+    receive: ReceiveLane,
+    turns: Turns,
+    /// Streams that were given up here and whose peer does not know yet.
+    resets: VecDeque<(u32, u16)>,
+    /// The number that the next stream opened here gets.
+    next_number: u32,
+    /// Packets of higher lanes since this lane, waiting, got one.
+    passed_over: u32,
+}
+
+/// One end of a link; see the [module](self) for how it is driven.
+pub struct Link {
+    role: Role,
+    version: u8,
+    cipher: Option<Cipher>,
+    closed: Option<Refusal>,
+    /// To be said to the peer before the end.
+    farewell: Option<Refusal>,
+    lanes: [LaneState; 4],
+    streams: BTreeMap<StreamId, Stream>,
+    foreign_streams: usize,
+    credits: VecDeque<StreamId>,
+    ack_at: Option<Time>,
+    pong: Option<u64>,
+    liveness: Liveness,
+    events: VecDeque<Event>,
+}
+
+impl Link {
+    /// A link without a carrier. `role` is this end's.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        let first = match role {
+            Role::Device => 1,
+            Role::Daemon => 2,
+        };
+        let lane = || LaneState {
+            send: SendLane::new(),
+            receive: ReceiveLane::default(),
+            turns: Turns::default(),
+            resets: VecDeque::new(),
+            next_number: first,
+            passed_over: 0,
+        };
+        Link {
+            role,
+            version: *crate::handshake::VERSIONS.end(),
+            cipher: None,
+            closed: None,
+            farewell: None,
+            lanes: [lane(), lane(), lane(), lane()],
+            streams: BTreeMap::new(),
+            foreign_streams: 0,
+            credits: VecDeque::new(),
+            ack_at: None,
+            pong: None,
+            liveness: Liveness::new(Time::ZERO),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes a carrier whose handshake ended well, in place of an older one. `peer_cursors` are zeros on a new link.
+    ///
+    /// # Errors
+    /// When the link is closed or the cursors cannot be the peer's; the link is then as it was before.
+    pub fn establish(
+        &mut self,
+        now: Time,
+        cipher: Cipher,
+        version: u8,
+        peer_cursors: [u64; 4],
+    ) -> Result<(), EstablishError> {
+        if self.closed.is_some() {
+            return Err(EstablishError::Closed);
+        }
+        if !self
+            .lanes
+            .iter()
+            .zip(peer_cursors)
+            .all(|(lane, cursor)| lane.send.can_resume(cursor))
+        {
+            return Err(EstablishError::Cursors);
+        }
+        for (lane, cursor) in self.lanes.iter_mut().zip(peer_cursors) {
+            lane.send.resume(cursor);
+        }
+        self.version = version;
+        self.cipher = Some(cipher);
+        self.pong = None;
+        self.liveness = Liveness::new(now);
+        // Credit frames are absolute and not sequenced; those under way on the old carrier may be lost.
+        for stream in self.streams.values_mut() {
+            stream.repeat_credit();
+            if stream.list_credit() {
+                self.credits.push_back(stream.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the carrier. What the peer has not acknowledged is sent again on the next one.
+    pub fn carrier_lost(&mut self) {
+        self.cipher = None;
+    }
+
+    /// Whether the link has a carrier.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.cipher.is_some()
+    }
+
+    /// Why the link ended, once it has.
+    #[must_use]
+    pub fn closed(&self) -> Option<Refusal> {
+        self.closed
+    }
+
+    /// Per lane, the highest contiguous sequence received: what a handshake tells the peer.
+    #[must_use]
+    pub fn cursors(&self) -> [u64; 4] {
+        std::array::from_fn(|lane| self.lanes[lane].receive.cursor())
+    }
+
+    /// Ends the link. With a carrier, the peer is told why by the next packet.
+    pub fn close(&mut self, refusal: Refusal) {
+        if self.closed.is_some() {
+            return;
+        }
+        self.farewell = Some(refusal);
+        self.end(refusal);
+    }
+
+    fn end(&mut self, refusal: Refusal) {
+        self.closed = Some(refusal);
+        self.events.clear();
+        self.events.push_back(Event::Closed(refusal));
+        for lane in &mut self.lanes {
+            lane.turns = Turns::default();
+            lane.resets.clear();
+        }
+        self.credits.clear();
+        self.streams.clear();
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The smoothed round trip, once measured.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.liveness.round_trip()
+    }
+
+    /// Bytes kept for replay, over all lanes.
+    #[must_use]
+    pub fn replay_bytes(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.send.bytes()).sum()
+    }
+
+    /// Frames that arrived more than once and were dropped.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.lanes
+            .iter()
+            .map(|lane| lane.receive.duplicates())
+            .sum()
+    }
+
+    // Streams.
+
+    /// Opens a stream. The peer hears of it with its first byte, or its end.
+    pub fn open(&mut self, lane: Lane) -> StreamId {
+        let state = &mut self.lanes[lane.index()];
+        let id = StreamId {
+            lane,
+            number: state.next_number,
+        };
+        state.next_number += 2;
+        if self.closed.is_none() {
+            self.streams.insert(id, Stream::new(id, false));
+        }
+        id
+    }
+
+    fn stream(&mut self, id: StreamId) -> Result<&mut Stream, StreamClosed> {
+        self.streams.get_mut(&id).ok_or(StreamClosed)
+    }
+
+    /// How many bytes may be written on a stream now. When none, an [`Event::Writable`] follows.
+    ///
+    /// # Errors
+    /// When the stream takes nothing more.
+    pub fn capacity(&mut self, id: StreamId) -> Result<usize, StreamClosed> {
+        self.stream(id)?.capacity()
+    }
+
+    /// Queues bytes on a stream, within its [`capacity`](Self::capacity).
+    ///
+    /// # Errors
+    /// When the stream takes nothing more.
+    pub fn write(&mut self, id: StreamId, bytes: Bytes) -> Result<(), StreamClosed> {
+        self.stream(id)?.write(bytes)?;
+        self.list(id);
+        Ok(())
+    }
+
+    /// Says that nothing more will be written on a stream.
+    ///
+    /// # Errors
+    /// When the stream takes nothing more already.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), StreamClosed> {
+        self.stream(id)?.finish()?;
+        self.list(id);
+        Ok(())
+    }
+
+    /// Takes what the peer wrote on a stream. This is what grants it credit.
+    pub fn read(&mut self, id: StreamId) -> Read {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Read::Reset(CANCELLED);
+        };
+        let read = stream.read();
+        self.grant(id);
+        if !matches!(read, Read::Data(_) | Read::Blocked) {
+            self.retire(id);
+        }
+        read
+    }
+
+    /// Gives a stream up in both directions.
+    pub fn reset(&mut self, id: StreamId, code: u16) {
+        let Some(mut stream) = self.streams.remove(&id) else {
+            return;
+        };
+        let lane = &mut self.lanes[id.lane.index()];
+        lane.turns.unlist(&mut stream);
+        if stream.opened() {
+            lane.resets.push_back((id.number, code));
+        }
+        self.foreign_streams -= usize::from(stream.foreign);
+    }
+
+    /// Says that the application has let go of a stream: what it finished is still sent; anything else is given up.
+    pub fn release(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if stream.fin == Fin::No && stream.stopped.is_none() {
+            self.reset(id, CANCELLED);
+        } else {
+            stream.discard = true;
+            self.retire(id);
+        }
+    }
+
+    fn list(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            self.lanes[id.lane.index()].turns.list(stream);
+        }
+    }
+
+    fn grant(&mut self, id: StreamId) {
+        if self.streams.get_mut(&id).is_some_and(Stream::list_credit) {
+            self.credits.push_back(id);
+        }
+    }
+
+    /// Removes a stream for which nothing is left to do.
+    fn retire(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id) else {
+            return;
+        };
+        if stream.over() {
+            let mut stream = self.streams.remove(&id).expect("it was there");
+            self.lanes[id.lane.index()].turns.unlist(&mut stream);
+            self.foreign_streams -= usize::from(stream.foreign);
+        } else if stream.discard && stream.fin == Fin::Sent && !stream.receiving_over() {
+            // All that was to be said is said and nobody listens: the peer's writer is told to stop.
+            self.reset(id, CANCELLED);
+        }
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("role", &self.role)
+            .field("up", &self.is_up())
+            .field("closed", &self.closed)
+            .field("streams", &self.streams.len())
+            .field("replay_bytes", &self.replay_bytes())
+            .finish_non_exhaustive()
+    }
+}

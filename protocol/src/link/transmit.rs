@@ -1,0 +1,185 @@
+//! What a link writes next.
+
+use super::{Event, Link};
+use crate::Time;
+use crate::bounds::{ACK_BYTES, FRAME_PAYLOAD_MAX, LANE_TURN, REPLAY_LANE_MAX, REPLAY_LINK_MAX};
+use crate::frame::{DATA_HEAD, FRAME_HEAD, Frame, PacketWriter};
+use crate::lane::Lane;
+use crate::stream::StreamId;
+
+/// Room that is left for the acknowledgement at a packet's end.
+const ACK_ROOM: usize = FRAME_HEAD + 32;
+/// Room for one credit frame.
+const CREDIT_ROOM: usize = FRAME_HEAD + 12;
+
+impl Link {
+    /// The next packet to write, sealed; nothing when there is nothing to say now.
+    ///
+    /// Probes and their answers go first, then credit, then the lanes.
+    pub fn poll_packet(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.cipher.as_ref()?;
+        let mut packet = PacketWriter::new(self.version);
+        if let Some(refusal) = self.farewell.take() {
+            packet.push(&Frame::Close(refusal));
+            let mut cipher = self.cipher.take()?;
+            return Some(cipher.seal(packet.plain()));
+        }
+        if let Some(nonce) = self.pong.take() {
+            packet.push(&Frame::Pong { nonce });
+        }
+        if let Some(nonce) = self.liveness.probe(now) {
+            packet.push(&Frame::Ping { nonce });
+        }
+        while packet.room() >= CREDIT_ROOM + ACK_ROOM {
+            let Some(id) = self.credits.pop_front() else {
+                break;
+            };
+            if let Some(stream) = self.streams.get_mut(&id) {
+                packet.push(&Frame::Credit {
+                    stream: id,
+                    limit: stream.take_credit(),
+                });
+            }
+        }
+        self.fill(&mut packet);
+        let owes = self.lanes.iter().any(|lane| lane.receive.owes());
+        let due = self.ack_at.is_some_and(|at| at <= now)
+            || self
+                .lanes
+                .iter()
+                .any(|lane| lane.receive.untold_bytes() >= ACK_BYTES);
+        if due || (owes && !packet.is_empty()) {
+            self.ack_at = None;
+            self.lanes.iter_mut().for_each(|lane| lane.receive.tell());
+            packet.push(&Frame::Ack {
+                cursors: self.cursors(),
+            });
+        }
+        if packet.is_empty() {
+            return None;
+        }
+        self.cipher
+            .as_mut()
+            .map(|cipher| cipher.seal(packet.plain()))
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.cipher.as_ref()?;
+        let liveness = self.liveness.next();
+        Some(self.ack_at.map_or(liveness, |at| at.min(liveness)))
+    }
+
+    /// Looks at the clock: whether the peer is silent for too long. Probes and acknowledgements that have become due come
+    /// with the next [`poll_packet`](Self::poll_packet).
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.cipher.is_some() && self.liveness.dead(now) {
+            self.events.push_back(Event::CarrierDead);
+        }
+    }
+
+    /// Fills a packet from the lane whose turn it is, then, while there is room, from the others by rank.
+    fn fill(&mut self, packet: &mut PacketWriter) {
+        let waiting: [bool; 4] = std::array::from_fn(|lane| self.waits(lane));
+        let Some(first) = self.lane_in_turn(&waiting) else {
+            return;
+        };
+        let mut served = [false; 4];
+        let by_rank = Lane::ALL.into_iter().filter(|&lane| lane != first);
+        for lane in std::iter::once(first).chain(by_rank) {
+            while let Some(frame) = self.next_frame(lane, packet.room() - ACK_ROOM) {
+                packet.push(&frame);
+                served[lane.index()] = true;
+            }
+        }
+        for lane in Lane::ALL {
+            let passed_over = waiting[lane.index()] && !served[lane.index()] && lane > first;
+            let count = &mut self.lanes[lane.index()].passed_over;
+            *count = if passed_over { *count + 1 } else { 0 };
+        }
+    }
+
+    /// The highest lane that waits, except that one which higher lanes have passed over often enough goes before them.
+    fn lane_in_turn(&self, waiting: &[bool; 4]) -> Option<Lane> {
+        let waiting = || Lane::ALL.into_iter().filter(|lane| waiting[lane.index()]);
+        let passed_over = |lane: &Lane| self.lanes[lane.index()].passed_over;
+        waiting()
+            .filter(|lane| passed_over(lane) >= LANE_TURN)
+            .max_by_key(passed_over)
+            .or_else(|| waiting().next())
+    }
+
+    fn may_keep_more(&self, lane: usize) -> bool {
+        self.lanes[lane].send.bytes() < REPLAY_LANE_MAX && self.replay_bytes() < REPLAY_LINK_MAX
+    }
+
+    fn waits(&self, lane: usize) -> bool {
+        let state = &self.lanes[lane];
+        let news = !state.turns.is_empty() || !state.resets.is_empty();
+        state.send.missing().is_some() || (news && self.may_keep_more(lane))
+    }
+
+    /// The next frame of a lane that fits into `room` bytes.
+    fn next_frame(&mut self, lane: Lane, room: usize) -> Option<Frame> {
+        let index = lane.index();
+        if let Some(missing) = self.lanes[index].send.missing() {
+            let size = match missing {
+                Frame::Data { payload, .. } => DATA_HEAD + payload.len(),
+                _ => DATA_HEAD + 2,
+            };
+            if size > room {
+                return None;
+            }
+            let frame = missing.clone();
+            self.lanes[index].send.wrote_missing();
+            return Some(frame);
+        }
+        if room <= DATA_HEAD + 2 || !self.may_keep_more(index) {
+            return None;
+        }
+        let frame = self
+            .new_reset(lane)
+            .or_else(|| self.new_data(lane, room - DATA_HEAD))?;
+        self.lanes[index].send.keep(frame.clone());
+        Some(frame)
+    }
+
+    fn new_reset(&mut self, lane: Lane) -> Option<Frame> {
+        let state = &mut self.lanes[lane.index()];
+        let (number, code) = state.resets.pop_front()?;
+        Some(Frame::Reset {
+            stream: StreamId { lane, number },
+            sequence: state.send.next_sequence(),
+            code,
+        })
+    }
+
+    fn new_data(&mut self, lane: Lane, most: usize) -> Option<Frame> {
+        let state = &mut self.lanes[lane.index()];
+        let id = StreamId {
+            lane,
+            number: state.turns.first()?,
+        };
+        let stream = self
+            .streams
+            .get_mut(&id)
+            .expect("a stream that is listed is there");
+        let piece = stream.take_piece(most.min(FRAME_PAYLOAD_MAX).min(stream.deficit));
+        state.turns.sent(stream, piece.payload.len());
+        let frame = Frame::Data {
+            stream: id,
+            sequence: state.send.next_sequence(),
+            open: piece.open,
+            fin: piece.fin,
+            payload: piece.payload,
+        };
+        if stream.relieved() {
+            self.events.push_back(Event::Writable(id));
+        }
+        if piece.fin {
+            self.retire(id);
+        }
+        Some(frame)
+    }
+}

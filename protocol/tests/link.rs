@@ -1,0 +1,507 @@
+//! Two ends of a link joined in virtual time.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use keepline_protocol::bounds::{PROBE_AFTER, STREAM_WINDOW};
+use keepline_protocol::cipher::Cipher;
+use keepline_protocol::frame::{Frame, PacketWriter};
+use keepline_protocol::identity::Role;
+use keepline_protocol::lane::Lane;
+use keepline_protocol::link::{Event, Link, PacketError};
+use keepline_protocol::refusal::Refusal;
+use keepline_protocol::stream::{Read, StreamId};
+use support::{End, Pair, establish_plainly};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The byte at `offset` of a stream, so that a misplaced one shows.
+fn pattern(id: StreamId, from: End, offset: usize) -> u8 {
+    let mixed = (offset as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(u64::from(id.number) << 8)
+        .wrapping_add(id.lane.bits().into())
+        .wrapping_add(from as u64 * 77);
+    (mixed >> 24) as u8
+}
+
+fn write_pattern(link: &mut Link, id: StreamId, from: End, start: usize, length: usize) -> usize {
+    let length = link.capacity(id).unwrap().min(length);
+    let bytes: Vec<u8> = (start..start + length)
+        .map(|offset| pattern(id, from, offset))
+        .collect();
+    link.write(id, bytes.into()).unwrap();
+    length
+}
+
+/// What is known of one direction of a stream.
+#[derive(Default)]
+struct Direction {
+    sent: usize,
+    finished: bool,
+    received: usize,
+    ended: bool,
+}
+
+/// Reads a stream a little, checks each byte, and says whether anything came.
+fn read_some(pair: &mut Pair, id: StreamId, reader: End, direction: &mut Direction) -> bool {
+    let writer = if reader == End::Client {
+        End::Daemon
+    } else {
+        End::Client
+    };
+    match pair.link(reader).read(id) {
+        Read::Data(bytes) => {
+            assert!(!direction.ended, "bytes after the end of {id:?}");
+            for (at, byte) in bytes.iter().enumerate() {
+                assert_eq!(
+                    *byte,
+                    pattern(id, writer, direction.received + at),
+                    "{id:?} to {reader:?}"
+                );
+            }
+            direction.received += bytes.len();
+            assert!(direction.received <= direction.sent, "more than was sent");
+            true
+        }
+        Read::Finished => {
+            assert!(
+                direction.finished && direction.received == direction.sent,
+                "{id:?} ended early"
+            );
+            direction.ended = true;
+            false
+        }
+        Read::Blocked => false,
+        Read::Reset(code) => panic!("{id:?} was reset with {code}"),
+    }
+}
+
+#[test]
+fn bytes_arrive_exactly_once_and_in_order_across_cuts() {
+    let (mut duplicates, mut resumes) = (0, 0);
+    for seed in 0..24 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut pair = Pair::new(seed);
+        let mut streams: Vec<StreamId> = Vec::new();
+        let mut directions: BTreeMap<(StreamId, bool), Direction> = BTreeMap::new();
+        for _ in 0..1_000 {
+            match random.u32(..100) {
+                0..=3 if streams.len() < 12 => {
+                    let end = *random.choice(&[End::Client, End::Daemon]).unwrap();
+                    let id = pair.link(end).open(*random.choice(&Lane::ALL).unwrap());
+                    // The first byte makes the stream known to the peer.
+                    let sent = write_pattern(pair.link(end), id, end, 0, 1);
+                    directions.insert(
+                        (id, end == End::Client),
+                        Direction {
+                            sent,
+                            ..Direction::default()
+                        },
+                    );
+                    directions.insert((id, end == End::Daemon), Direction::default());
+                    streams.push(id);
+                }
+                4..=43 if !streams.is_empty() => {
+                    let id = *random.choice(&streams).unwrap();
+                    let from = *random.choice(&[End::Client, End::Daemon]).unwrap();
+                    let direction = directions.get_mut(&(id, from == End::Client)).unwrap();
+                    let peer_knows = pair.link(from).capacity(id).is_ok();
+                    if !direction.finished && peer_knows {
+                        direction.sent += write_pattern(
+                            pair.link(from),
+                            id,
+                            from,
+                            direction.sent,
+                            random.usize(1..90_000),
+                        );
+                    }
+                }
+                44..=80 if !streams.is_empty() => {
+                    let id = *random.choice(&streams).unwrap();
+                    let reader = *random.choice(&[End::Client, End::Daemon]).unwrap();
+                    let direction = directions.get_mut(&(id, reader == End::Daemon)).unwrap();
+                    if knows(&pair, reader, id) {
+                        read_some(&mut pair, id, reader, direction);
+                    }
+                }
+                81..=83 => {
+                    pair.cut();
+                }
+                84..=88 if pair.is_down() => pair.connect(),
+                _ => {
+                    pair.step();
+                }
+            }
+            pair.flush();
+        }
+        // A calm phase: everything written arrives.
+        for id in &streams {
+            for from in [End::Client, End::Daemon] {
+                let direction = directions.get_mut(&(*id, from == End::Client)).unwrap();
+                if pair.link(from).finish(*id).is_ok() {
+                    direction.finished = true;
+                }
+            }
+        }
+        if !pair.is_up() {
+            pair.connect();
+        }
+        for _ in 0..20_000 {
+            pair.step();
+            for id in &streams {
+                for reader in [End::Client, End::Daemon] {
+                    let direction = directions.get_mut(&(*id, reader == End::Daemon)).unwrap();
+                    if !direction.ended && knows(&pair, reader, *id) {
+                        while read_some(&mut pair, *id, reader, direction) {}
+                    }
+                }
+            }
+            if directions
+                .values()
+                .all(|direction| direction.ended || !direction.finished)
+            {
+                break;
+            }
+        }
+        for (key, direction) in &directions {
+            assert!(
+                !direction.finished || direction.ended,
+                "seed {seed}: {key:?} never ended"
+            );
+            assert!(
+                direction.sent == 0 || direction.received == direction.sent,
+                "seed {seed}: {key:?} lost bytes"
+            );
+        }
+        pair.run(SECOND);
+        assert_eq!(
+            (pair.client.replay_bytes(), pair.daemon.replay_bytes()),
+            (0, 0),
+            "seed {seed}: unacknowledged"
+        );
+        duplicates += pair.client.duplicates() + pair.daemon.duplicates();
+        resumes += pair.established.saturating_sub(1);
+    }
+    assert!(resumes > 50, "the test cuts too little: {resumes} resumes");
+    println!("{resumes} resumes, {duplicates} duplicates dropped");
+}
+
+/// Whether an end has heard of a stream: it opened it, or was told of it.
+fn knows(pair: &Pair, end: End, id: StreamId) -> bool {
+    (id.number % 2 == 1) == (end == End::Client) || pair.events.contains(&(end, Event::Opened(id)))
+}
+
+fn joined() -> Pair {
+    let mut pair = Pair::new(1);
+    establish_plainly(&mut pair);
+    pair
+}
+
+#[test]
+fn credit_follows_consumption() {
+    let mut pair = joined();
+    let id = pair.client.open(Lane::Bulk);
+    let window = STREAM_WINDOW[Lane::Bulk.index()] as usize;
+    let mut sent = 0;
+    for _ in 0..200 {
+        sent += write_pattern(&mut pair.client, id, End::Client, sent, usize::MAX >> 1);
+        pair.step();
+    }
+    assert_eq!(sent, window, "an unread stream takes exactly its window");
+    assert_eq!(pair.client.capacity(id), Ok(0));
+    pair.events.clear();
+    let mut direction = Direction {
+        sent,
+        ..Direction::default()
+    };
+    while direction.received < window / 2 {
+        assert!(read_some(&mut pair, id, End::Daemon, &mut direction));
+    }
+    pair.run(SECOND);
+    assert!(pair.events.contains(&(End::Client, Event::Writable(id))));
+    assert!(pair.client.capacity(id).unwrap() > 0);
+}
+
+#[test]
+fn a_stream_that_nobody_reads_stalls_only_itself() {
+    let mut pair = joined();
+    let (stuck, lively) = (
+        pair.client.open(Lane::Interactive),
+        pair.client.open(Lane::Interactive),
+    );
+    let mut sent = 0;
+    for _ in 0..100 {
+        sent += write_pattern(&mut pair.client, stuck, End::Client, sent, usize::MAX >> 1);
+        pair.step();
+    }
+    pair.client
+        .write(lively, Bytes::from_static(b"key"))
+        .unwrap();
+    pair.run(SECOND);
+    assert_eq!(
+        pair.daemon.read(lively),
+        Read::Data(Bytes::from_static(b"key"))
+    );
+}
+
+#[test]
+fn keys_overtake_a_queued_transfer_and_bulk_still_moves() {
+    let mut link = Link::new(Role::Device);
+    link.establish(keepline_protocol::Time::ZERO, Cipher::null(), 1, [0; 4])
+        .unwrap();
+    let (bulk, flood) = (link.open(Lane::Bulk), link.open(Lane::Interactive));
+    link.write(bulk, vec![0; 64 << 10].into()).unwrap();
+    link.write(flood, vec![0; 64 << 10].into()).unwrap();
+    let key = link.open(Lane::Interactive);
+    link.write(key, Bytes::from_static(b"k")).unwrap();
+    let first = link.poll_packet(keepline_protocol::Time::ZERO).unwrap();
+    let mut order = Vec::new();
+    for frame in keepline_protocol::frame::parse_packet(1, first.into()).unwrap() {
+        if let Frame::Data { stream, .. } = frame.unwrap() {
+            order.push(stream);
+        }
+    }
+    let place = |id| order.iter().position(|&found| found == id);
+    assert!(
+        place(key).unwrap() <= 1,
+        "the key waits for at most one quantum: {order:?}"
+    );
+    let mut packets = 0;
+    while place_of_bulk(&mut link, bulk, flood).is_none() {
+        packets += 1;
+        assert!(
+            packets <= 9,
+            "bulk gets a packet after eight of higher lanes"
+        );
+    }
+}
+
+/// Writes more flood and takes a packet; the place of bulk in it, if any.
+fn place_of_bulk(link: &mut Link, bulk: StreamId, flood: StreamId) -> Option<usize> {
+    if let Ok(room @ 1..) = link.capacity(flood) {
+        link.write(flood, vec![0; room].into()).unwrap();
+    }
+    let packet = link
+        .poll_packet(keepline_protocol::Time::ZERO)
+        .expect("bulk waits");
+    keepline_protocol::frame::parse_packet(1, packet.into())
+        .unwrap()
+        .position(|frame| matches!(frame, Ok(Frame::Data { stream, .. }) if stream == bulk))
+}
+
+#[test]
+fn silence_is_noticed_and_a_probe_is_answered() {
+    let mut pair = joined();
+    pair.run(SECOND * 30);
+    assert!(
+        !pair
+            .events
+            .iter()
+            .any(|(_, event)| *event == Event::CarrierDead),
+        "an idle link lives"
+    );
+    assert_eq!(pair.client.round_trip(), Some(Duration::from_millis(40)));
+    let silent_since = pair.now;
+    while !pair.events.contains(&(End::Client, Event::CarrierDead)) {
+        pair.black_hole();
+        assert!(pair.step());
+        assert!(
+            pair.now.since(silent_since) < PROBE_AFTER + SECOND * 4,
+            "a dead path goes unnoticed"
+        );
+    }
+}
+
+#[test]
+fn a_reset_ends_both_directions_and_late_bytes_are_dropped() {
+    let mut pair = joined();
+    let id = pair.client.open(Lane::Control);
+    pair.client
+        .write(id, Bytes::from_static(b"question"))
+        .unwrap();
+    pair.run(SECOND);
+    pair.daemon.write(id, Bytes::from_static(b"late")).unwrap();
+    pair.client.reset(id, 5);
+    pair.run(SECOND);
+    assert_eq!(pair.daemon.read(id), Read::Reset(5));
+    assert!(pair.daemon.capacity(id).is_err());
+    let next = pair.client.open(Lane::Control);
+    pair.client
+        .write(next, Bytes::from_static(b"again"))
+        .unwrap();
+    pair.run(SECOND);
+    assert_eq!(
+        pair.daemon.read(next),
+        Read::Data(Bytes::from_static(b"again"))
+    );
+}
+
+#[test]
+fn what_was_finished_is_sent_though_the_writer_let_go() {
+    let mut pair = joined();
+    let id = pair.client.open(Lane::Control);
+    pair.client
+        .write(id, Bytes::from_static(b"question"))
+        .unwrap();
+    pair.client.finish(id).unwrap();
+    pair.run(SECOND);
+    assert_eq!(
+        pair.daemon.read(id),
+        Read::Data(Bytes::from_static(b"question"))
+    );
+    assert_eq!(pair.daemon.read(id), Read::Finished);
+    pair.daemon
+        .write(id, Bytes::from_static(b"answer"))
+        .unwrap();
+    pair.daemon.finish(id).unwrap();
+    pair.daemon.release(id);
+    pair.run(SECOND);
+    assert_eq!(
+        pair.client.read(id),
+        Read::Data(Bytes::from_static(b"answer"))
+    );
+    assert_eq!(pair.client.read(id), Read::Finished);
+    assert!(
+        pair.client.capacity(id).is_err() && pair.daemon.capacity(id).is_err(),
+        "the stream is gone"
+    );
+}
+
+#[test]
+fn a_closed_link_says_why_and_takes_nothing_more() {
+    let mut pair = joined();
+    let id = pair.client.open(Lane::Control);
+    pair.daemon.close(Refusal::Revoked);
+    pair.run(SECOND);
+    assert!(
+        pair.events
+            .contains(&(End::Client, Event::Closed(Refusal::Revoked)))
+    );
+    assert_eq!(pair.client.closed(), Some(Refusal::Revoked));
+    assert!(pair.client.write(id, Bytes::from_static(b"x")).is_err());
+    assert!(
+        pair.client
+            .establish(pair.now, Cipher::null(), 1, [0; 4])
+            .is_err()
+    );
+}
+
+/// A daemon's link and one packet of the given frames from its peer.
+fn hostile(frames: &[Frame]) -> Result<(), PacketError> {
+    let mut link = Link::new(Role::Daemon);
+    link.establish(keepline_protocol::Time::ZERO, Cipher::null(), 1, [0; 4])
+        .unwrap();
+    let mut packet = PacketWriter::new(1);
+    frames.iter().for_each(|frame| packet.push(frame));
+    link.handle_packet(keepline_protocol::Time::ZERO, packet.plain())
+}
+
+fn data(number: u32, sequence: u64, open: bool, payload: &'static [u8]) -> Frame {
+    let stream = StreamId {
+        lane: Lane::Control,
+        number,
+    };
+    Frame::Data {
+        stream,
+        sequence,
+        open,
+        fin: false,
+        payload: Bytes::from_static(payload),
+    }
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_loses_its_carrier() {
+    let stream = |number| StreamId {
+        lane: Lane::Control,
+        number,
+    };
+    assert_eq!(hostile(&[data(1, 1, true, b"x")]), Ok(()));
+    assert_eq!(
+        hostile(&[data(1, 2, true, b"x")]),
+        Err(PacketError::Gap(Lane::Control))
+    );
+    assert_eq!(
+        hostile(&[data(2, 1, true, b"x")]),
+        Err(PacketError::StreamNumber(stream(2)))
+    );
+    assert_eq!(
+        hostile(&[data(1, 1, true, b""), data(1, 2, true, b"")]),
+        Err(PacketError::StreamNumber(stream(1)))
+    );
+    assert_eq!(
+        hostile(&[Frame::Ack {
+            cursors: [1, 0, 0, 0]
+        }]),
+        Err(PacketError::Acknowledgement(Lane::Interactive))
+    );
+    assert_eq!(hostile(&[data(9, 1, false, b"to nobody")]), Ok(()));
+    let opens: Vec<Frame> = (0..2_000)
+        .map(|n| data(n * 2 + 1, u64::from(n) + 1, true, b""))
+        .collect();
+    assert_eq!(hostile(&opens), Err(PacketError::TooManyStreams));
+}
+
+#[test]
+fn more_than_the_credit_is_a_violation() {
+    let mut link = Link::new(Role::Daemon);
+    link.establish(keepline_protocol::Time::ZERO, Cipher::null(), 1, [0; 4])
+        .unwrap();
+    let payload = Bytes::from(vec![0; 40_000]);
+    let id = StreamId {
+        lane: Lane::Control,
+        number: 1,
+    };
+    let mut result = Ok(());
+    for sequence in 1..20 {
+        let mut packet = PacketWriter::new(1);
+        packet.push(&Frame::Data {
+            stream: id,
+            sequence,
+            open: sequence == 1,
+            fin: false,
+            payload: payload.clone(),
+        });
+        result = link.handle_packet(keepline_protocol::Time::ZERO, packet.plain());
+        if result.is_err() {
+            assert!(sequence * 40_000 > STREAM_WINDOW[Lane::Control.index()]);
+            break;
+        }
+    }
+    assert_eq!(result, Err(PacketError::OverCredit(id)));
+}
+
+#[test]
+fn frames_of_later_versions_are_skipped_and_unknown_flags_are_not() {
+    let mut link = Link::new(Role::Daemon);
+    link.establish(keepline_protocol::Time::ZERO, Cipher::null(), 1, [0; 4])
+        .unwrap();
+    let now = keepline_protocol::Time::ZERO;
+    assert_eq!(
+        link.handle_packet(
+            now,
+            &[1, 200, 0xff, 0, 2, 9, 9, 5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 7]
+        ),
+        Ok(())
+    );
+    assert!(
+        link.poll_packet(now).is_some(),
+        "the probe behind the unknown frame is answered"
+    );
+    assert!(matches!(
+        link.handle_packet(now, &[1, 5, 0x80, 0, 8, 0, 0, 0, 0, 0, 0, 0, 7]),
+        Err(PacketError::Frame(_))
+    ));
+    assert!(matches!(
+        link.handle_packet(now, &[2, 5, 0, 0, 0]),
+        Err(PacketError::Frame(_))
+    ));
+    assert!(matches!(
+        link.handle_packet(now, &[1]),
+        Err(PacketError::Frame(_))
+    ));
+}
