@@ -1,0 +1,528 @@
+//! A link shared between the task that drives it and the tasks that use its streams.
+//!
+//! The core is behind one lock that is held for a call at a time, never over I/O or a wait. Each carrier is served by
+//! one call of [`Link::run`]: it reads packets, writes packets when the carrier takes them, and looks at the clock. Tasks
+//! that read or write streams sleep until the core says that there is something to read or room to write.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use keepline_protocol::cipher::Cipher;
+use keepline_protocol::identity::Role;
+use keepline_protocol::lane::Lane;
+use keepline_protocol::link::{self as core, EstablishError, Event, PacketError};
+use keepline_protocol::message::{Assembler, Message, MessageError};
+use keepline_protocol::refusal::Refusal;
+use keepline_protocol::stream::{MALFORMED, Read, StreamClosed, StreamId};
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep_until, timeout};
+
+use crate::Clock;
+use crate::bounds::FAREWELL_TIME;
+use crate::packet::{Carrier, PacketReader, PacketWriter};
+
+/// Where a link is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has no carrier.
+    Detached,
+    /// It has its carrier number so many.
+    Up(u64),
+    /// It ended.
+    Closed(Refusal),
+}
+
+/// Why a carrier was given up.
+#[derive(Debug, thiserror::Error)]
+pub enum CarrierEnd {
+    /// The other end closed it.
+    #[error("the connection was closed")]
+    Eof,
+    /// It failed.
+    #[error("the connection failed: {0}")]
+    Failed(#[from] io::Error),
+    /// Nothing was heard for too long.
+    #[error("nothing was heard for too long")]
+    Silent,
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Violation(#[from] PacketError),
+    /// A newer carrier took its place.
+    #[error("a newer connection took over")]
+    Fenced,
+    /// The link ended.
+    #[error("{0}")]
+    Closed(Refusal),
+}
+
+/// A link; clones are the same link.
+#[derive(Clone)]
+pub struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    clock: Clock,
+    state: Mutex<State>,
+    /// There may be something to write.
+    outgoing: Notify,
+    /// A stream was opened by the peer, or the link ended.
+    incoming: Notify,
+    phase: watch::Sender<Phase>,
+}
+
+struct State {
+    core: core::Link,
+    carriers: u64,
+    wakers: HashMap<StreamId, Arc<Wakers>>,
+    opened: VecDeque<StreamId>,
+}
+
+#[derive(Default)]
+struct Wakers {
+    readable: Notify,
+    writable: Notify,
+}
+
+impl Link {
+    /// A link without a carrier. `role` is this end's.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        let state = State {
+            core: core::Link::new(role),
+            carriers: 0,
+            wakers: HashMap::new(),
+            opened: VecDeque::new(),
+        };
+        let shared = Shared {
+            clock: Clock::start(),
+            state: Mutex::new(state),
+            outgoing: Notify::new(),
+            incoming: Notify::new(),
+            phase: watch::channel(Phase::Detached).0,
+        };
+        Link {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Takes a carrier whose handshake ended well, and gives the number to [`run`](Self::run) it under. An older carrier
+    /// is fenced off from this moment.
+    ///
+    /// # Errors
+    /// When the link is closed, or the peer's cursors are not this link's.
+    pub fn establish(
+        &self,
+        cipher: Cipher,
+        version: u8,
+        peer_cursors: [u64; 4],
+    ) -> Result<u64, EstablishError> {
+        let mut state = self.shared.lock();
+        state
+            .core
+            .establish(self.shared.clock.now(), cipher, version, peer_cursors)?;
+        state.carriers += 1;
+        let carrier = state.carriers;
+        self.shared.phase.send_replace(Phase::Up(carrier));
+        Ok(carrier)
+    }
+
+    /// Per lane, the highest contiguous sequence received.
+    #[must_use]
+    pub fn cursors(&self) -> [u64; 4] {
+        self.shared.lock().core.cursors()
+    }
+
+    /// Where the link is now, and each change.
+    #[must_use]
+    pub fn phase(&self) -> watch::Receiver<Phase> {
+        self.shared.phase.subscribe()
+    }
+
+    /// The smoothed round trip, once measured.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.shared.lock().core.round_trip()
+    }
+
+    /// Ends the link and tells the peer why, when there is a carrier.
+    pub fn close(&self, refusal: Refusal) {
+        self.shared.change(|state| state.core.close(refusal));
+    }
+
+    /// Opens a stream.
+    #[must_use]
+    pub fn open(&self, lane: Lane) -> (Sender, Receiver) {
+        let mut state = self.shared.lock();
+        let id = state.core.open(lane);
+        self.shared.halves(&mut state, id)
+    }
+
+    /// The next stream that the peer opened; nothing once the link has ended.
+    pub async fn accept(&self) -> Option<(Sender, Receiver)> {
+        loop {
+            let incoming = self.shared.incoming.notified();
+            {
+                let mut state = self.shared.lock();
+                if let Some(id) = state.opened.pop_front() {
+                    return Some(self.shared.halves(&mut state, id));
+                }
+                if state.core.closed().is_some() {
+                    return None;
+                }
+            }
+            incoming.await;
+        }
+    }
+
+    /// Serves a carrier until it is given up, and says why.
+    pub async fn run(&self, number: u64, carrier: Carrier) -> CarrierEnd {
+        let Carrier {
+            mut reader,
+            mut writer,
+            ..
+        } = carrier;
+        let mut phase = self.phase();
+        let fenced = async {
+            loop {
+                let now = *phase.borrow_and_update();
+                match now {
+                    Phase::Up(current) if current == number => {}
+                    Phase::Up(_) => return CarrierEnd::Fenced,
+                    Phase::Detached => return CarrierEnd::Silent,
+                    // The writer ends the carrier, after the farewell.
+                    Phase::Closed(_) => std::future::pending().await,
+                }
+                if phase.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let end = tokio::select! {
+            end = self.read(number, &mut reader) => end,
+            end = self.write(number, &mut writer) => end,
+            end = self.watch_clock(number) => end,
+            end = fenced => end,
+        };
+        let mut state = self.shared.lock();
+        if state.carriers == number {
+            state.core.carrier_lost();
+            if state.core.closed().is_none() {
+                self.shared.phase.send_replace(Phase::Detached);
+            }
+        }
+        drop(state);
+        // This carrier's writer may have taken the notice that was meant for the next one's.
+        self.shared.outgoing.notify_one();
+        end
+    }
+
+    async fn read(&self, number: u64, reader: &mut PacketReader) -> CarrierEnd {
+        loop {
+            let packet = match reader.read().await {
+                Ok(Some(packet)) => packet,
+                Ok(None) => return CarrierEnd::Eof,
+                Err(error) => return error.into(),
+            };
+            let now = self.shared.clock.now();
+            let handled = self.shared.change(|state| {
+                if state.carriers == number {
+                    state.core.handle_packet(now, &packet)
+                } else {
+                    Ok(())
+                }
+            });
+            if let Err(error) = handled {
+                return error.into();
+            }
+            if let Phase::Closed(refusal) = *self.shared.phase.borrow() {
+                return CarrierEnd::Closed(refusal);
+            }
+        }
+    }
+
+    async fn write(&self, number: u64, writer: &mut PacketWriter) -> CarrierEnd {
+        loop {
+            let outgoing = self.shared.outgoing.notified();
+            let now = self.shared.clock.now();
+            let (packet, deadline, closed) = {
+                let mut state = self.shared.lock();
+                if state.carriers != number {
+                    return CarrierEnd::Fenced;
+                }
+                let packet = state.core.poll_packet(now);
+                self.shared.drain(&mut state);
+                (packet, state.core.poll_timeout(), state.core.closed())
+            };
+            match (packet, closed) {
+                (Some(packet), None) => {
+                    if let Err(error) = writer.write(packet).await {
+                        return error.into();
+                    }
+                }
+                (packet, Some(refusal)) => {
+                    let farewell = async {
+                        if let Some(packet) = packet {
+                            let _ = writer.write(packet).await;
+                        }
+                        writer.close().await;
+                    };
+                    let _ = timeout(FAREWELL_TIME, farewell).await;
+                    return CarrierEnd::Closed(refusal);
+                }
+                (None, None) => match deadline {
+                    Some(deadline) => tokio::select! {
+                        () = outgoing => {}
+                        () = sleep_until(self.shared.clock.instant(deadline)) => {}
+                    },
+                    None => outgoing.await,
+                },
+            }
+        }
+    }
+
+    /// Looks at the clock also while the carrier takes nothing.
+    async fn watch_clock(&self, number: u64) -> CarrierEnd {
+        loop {
+            let deadline = {
+                let mut state = self.shared.lock();
+                if state.carriers != number {
+                    return CarrierEnd::Fenced;
+                }
+                let now = self.shared.clock.now();
+                state.core.handle_timeout(now);
+                if self.shared.drain(&mut state) {
+                    return CarrierEnd::Silent;
+                }
+                // What is due in the meantime is the writer's; here only silence counts, which is slow.
+                state
+                    .core
+                    .poll_timeout()
+                    .map(|at| at.max(now + Duration::from_millis(250)))
+            };
+            match deadline {
+                Some(deadline) => sleep_until(self.shared.clock.instant(deadline)).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.shared.lock().core.fmt(f)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic of ours in the core poisons one link, not the process; the state is still the best that there is.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the core, passes on what happened, and wakes the writer.
+    fn change<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let result = call(&mut state);
+        self.drain(&mut state);
+        drop(state);
+        self.outgoing.notify_one();
+        result
+    }
+
+    /// Passes on what happened; true when the carrier is dead.
+    fn drain(&self, state: &mut State) -> bool {
+        let mut dead = false;
+        while let Some(event) = state.core.poll_event() {
+            match event {
+                Event::Opened(id) => {
+                    state.opened.push_back(id);
+                    self.incoming.notify_one();
+                }
+                Event::Readable(id) => {
+                    if let Some(wakers) = state.wakers.get(&id) {
+                        wakers.readable.notify_one();
+                    }
+                }
+                Event::Writable(id) => {
+                    if let Some(wakers) = state.wakers.get(&id) {
+                        wakers.writable.notify_one();
+                    }
+                }
+                Event::CarrierDead => dead = true,
+                Event::Closed(refusal) => {
+                    self.phase.send_replace(Phase::Closed(refusal));
+                    self.incoming.notify_waiters();
+                    self.incoming.notify_one();
+                    for wakers in state.wakers.values() {
+                        wakers.readable.notify_one();
+                        wakers.writable.notify_one();
+                    }
+                }
+            }
+        }
+        dead
+    }
+
+    fn halves(self: &Arc<Self>, state: &mut State, id: StreamId) -> (Sender, Receiver) {
+        let wakers = Arc::new(Wakers::default());
+        state.wakers.insert(id, wakers.clone());
+        let stream = Arc::new(Stream {
+            link: self.clone(),
+            id,
+            wakers,
+        });
+        (
+            Sender {
+                stream: stream.clone(),
+            },
+            Receiver {
+                stream,
+                assembler: Assembler::default(),
+            },
+        )
+    }
+}
+
+/// Both halves hold this; when the last is dropped the stream is released.
+struct Stream {
+    link: Arc<Shared>,
+    id: StreamId,
+    wakers: Arc<Wakers>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.link.change(|state| {
+            state.wakers.remove(&self.id);
+            state.core.release(self.id);
+        });
+    }
+}
+
+/// The writing half of a stream.
+pub struct Sender {
+    stream: Arc<Stream>,
+}
+
+impl Sender {
+    /// Waits until something may be written, and says how much.
+    ///
+    /// # Errors
+    /// When the stream takes nothing more.
+    pub async fn ready(&self) -> Result<usize, StreamClosed> {
+        loop {
+            let capacity = self.stream.link.lock().core.capacity(self.stream.id)?;
+            if capacity > 0 {
+                return Ok(capacity);
+            }
+            self.stream.wakers.writable.notified().await;
+        }
+    }
+
+    /// Writes bytes, waiting for room.
+    ///
+    /// # Errors
+    /// When the stream takes nothing more.
+    pub async fn send(&self, mut bytes: Bytes) -> Result<(), StreamClosed> {
+        while !bytes.is_empty() {
+            let room = self.ready().await?;
+            let part = bytes.split_to(room.min(bytes.len()));
+            self.stream
+                .link
+                .change(|state| state.core.write(self.stream.id, part))?;
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more will be written.
+    pub fn finish(&self) {
+        // A stream that is closed already needs no end.
+        let _ = self
+            .stream
+            .link
+            .change(|state| state.core.finish(self.stream.id));
+    }
+
+    /// Gives the stream up in both directions.
+    pub fn reset(&self, code: u16) {
+        self.stream
+            .link
+            .change(|state| state.core.reset(self.stream.id, code));
+    }
+
+    /// Waits until the peer has given the stream up or the link has ended.
+    pub async fn closed(&self) {
+        loop {
+            if self
+                .stream
+                .link
+                .lock()
+                .core
+                .capacity(self.stream.id)
+                .is_err()
+            {
+                return;
+            }
+            self.stream.wakers.writable.notified().await;
+        }
+    }
+}
+
+/// The reading half of a stream.
+pub struct Receiver {
+    stream: Arc<Stream>,
+    assembler: Assembler,
+}
+
+/// Why a stream gives no further message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiveError {
+    /// The peer gave it up, or the link ended.
+    #[error("the stream was given up")]
+    Reset,
+    /// The peer sent what is no message. The stream has been reset.
+    #[error("the peer broke the protocol of messages: {0}")]
+    Malformed(#[from] MessageError),
+}
+
+impl Receiver {
+    /// The next message; nothing when the peer has finished. Nothing is lost when the wait is given up.
+    ///
+    /// # Errors
+    /// When there will be no further message.
+    pub async fn message(&mut self) -> Result<Option<Message>, ReceiveError> {
+        loop {
+            match self.assembler.next() {
+                Ok(Some(message)) => return Ok(Some(message)),
+                Ok(None) => {}
+                Err(error) => return Err(self.malformed(error)),
+            }
+            let read = self
+                .stream
+                .link
+                .change(|state| state.core.read(self.stream.id));
+            match read {
+                Read::Data(bytes) => self.assembler.push(&bytes),
+                Read::Finished => {
+                    return match self.assembler.end() {
+                        Ok(()) => Ok(None),
+                        Err(error) => Err(self.malformed(error)),
+                    };
+                }
+                Read::Reset(_) => return Err(ReceiveError::Reset),
+                Read::Blocked => self.stream.wakers.readable.notified().await,
+            }
+        }
+    }
+
+    fn malformed(&self, error: MessageError) -> ReceiveError {
+        self.stream
+            .link
+            .change(|state| state.core.reset(self.stream.id, MALFORMED));
+        error.into()
+    }
+}

@@ -1,0 +1,206 @@
+//! A carrier's two halves: whole packets in, whole packets out.
+//!
+//! On a WebSocket one binary message is one packet. On a Unix socket (and over ssh, later) the four bytes `KPLN` come
+//! first, then each packet as a 16-bit big-endian length and its bytes. In memory a packet is an item of a channel.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use keepline_protocol::bounds::PACKET_MAX;
+use keepline_protocol::handshake::MAGIC;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
+
+use crate::bounds::MEMORY_PACKETS;
+
+/// What a carrier is, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A WebSocket.
+    WebSocket,
+    /// A Unix socket.
+    Unix,
+    /// Inside one process.
+    Memory,
+}
+
+impl Kind {
+    /// The name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::WebSocket => "ws",
+            Kind::Unix => "unix",
+            Kind::Memory => "memory",
+        }
+    }
+}
+
+/// A carrier.
+pub struct Carrier {
+    /// What it is.
+    pub kind: Kind,
+    /// Packets in.
+    pub reader: PacketReader,
+    /// Packets out.
+    pub writer: PacketWriter,
+}
+
+/// The receiving half.
+pub struct PacketReader(Reader);
+
+enum Reader {
+    Unix(BufReader<OwnedReadHalf>),
+    WebSocket(SplitStream<WebSocketStream<TcpStream>>),
+    Memory(mpsc::Receiver<Vec<u8>>),
+}
+
+/// The sending half.
+pub struct PacketWriter(Writer);
+
+enum Writer {
+    Unix(OwnedWriteHalf),
+    WebSocket(SplitSink<WebSocketStream<TcpStream>, Message>),
+    Memory(mpsc::Sender<Vec<u8>>),
+}
+
+/// The limits of every WebSocket of ours: no message is longer than a packet, and what is written goes out at once.
+pub(crate) fn web_socket_config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(PACKET_MAX))
+        .max_frame_size(Some(PACKET_MAX))
+        .read_buffer_size(64 << 10)
+        .write_buffer_size(0)
+}
+
+impl Carrier {
+    /// A carrier over a WebSocket whose HTTP part is done.
+    #[must_use]
+    pub fn web_socket(stream: WebSocketStream<TcpStream>) -> Self {
+        let (writer, reader) = stream.split();
+        Carrier {
+            kind: Kind::WebSocket,
+            reader: PacketReader(Reader::WebSocket(reader)),
+            writer: PacketWriter(Writer::WebSocket(writer)),
+        }
+    }
+
+    /// A carrier over a Unix socket, after the four bytes that open it.
+    #[must_use]
+    pub fn unix(stream: UnixStream) -> Self {
+        let (reader, writer) = stream.into_split();
+        Carrier {
+            kind: Kind::Unix,
+            reader: PacketReader(Reader::Unix(BufReader::with_capacity(64 << 10, reader))),
+            writer: PacketWriter(Writer::Unix(writer)),
+        }
+    }
+
+    /// A carrier over a Unix socket, from the connecting side: writes the four bytes that open it.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub async fn open_unix(mut stream: UnixStream) -> io::Result<Self> {
+        stream.write_all(MAGIC).await?;
+        Ok(Self::unix(stream))
+    }
+
+    /// Two carriers that are each other's peer, inside one process.
+    #[must_use]
+    pub fn memory() -> (Self, Self) {
+        let (to_right, from_left) = mpsc::channel(MEMORY_PACKETS);
+        let (to_left, from_right) = mpsc::channel(MEMORY_PACKETS);
+        let end = |sender, receiver| Carrier {
+            kind: Kind::Memory,
+            reader: PacketReader(Reader::Memory(receiver)),
+            writer: PacketWriter(Writer::Memory(sender)),
+        };
+        (end(to_right, from_right), end(to_left, from_left))
+    }
+}
+
+impl PacketReader {
+    /// The next packet; nothing when the peer closed the carrier.
+    ///
+    /// # Errors
+    /// When the carrier fails, or the peer sends what is no packet.
+    pub async fn read(&mut self) -> io::Result<Option<Bytes>> {
+        match &mut self.0 {
+            Reader::Unix(stream) => {
+                let length = match stream.read_u16().await {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                    length => usize::from(length?),
+                };
+                let mut packet = vec![0; length];
+                stream.read_exact(&mut packet).await?;
+                Ok(Some(packet.into()))
+            }
+            Reader::WebSocket(stream) => loop {
+                match stream.next().await {
+                    None | Some(Ok(Message::Close(_))) => return Ok(None),
+                    Some(Ok(Message::Binary(packet))) => return Ok(Some(packet)),
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(_)) => return Err(invalid("a text message on a link")),
+                    Some(Err(error)) => return Err(web_socket_error(error)),
+                }
+            },
+            Reader::Memory(receiver) => Ok(receiver.recv().await.map(Bytes::from)),
+        }
+    }
+}
+
+impl PacketWriter {
+    /// Writes a packet.
+    ///
+    /// # Errors
+    /// When the carrier fails.
+    pub async fn write(&mut self, packet: Vec<u8>) -> io::Result<()> {
+        match &mut self.0 {
+            Writer::Unix(stream) => {
+                let length =
+                    u16::try_from(packet.len()).map_err(|_| invalid("a packet over the limit"))?;
+                let mut framed = Vec::with_capacity(2 + packet.len());
+                framed.extend_from_slice(&length.to_be_bytes());
+                framed.extend_from_slice(&packet);
+                stream.write_all(&framed).await
+            }
+            Writer::WebSocket(stream) => stream
+                .send(Message::Binary(packet.into()))
+                .await
+                .map_err(web_socket_error),
+            Writer::Memory(sender) => sender
+                .send(packet)
+                .await
+                .map_err(|_| io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Says that nothing more will be written.
+    pub async fn close(&mut self) {
+        match &mut self.0 {
+            Writer::Unix(stream) => drop(stream.shutdown().await),
+            Writer::WebSocket(stream) => drop(stream.close().await),
+            Writer::Memory(_) => {}
+        }
+    }
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn web_socket_error(error: tungstenite::Error) -> io::Error {
+    match error {
+        tungstenite::Error::Io(error) => error,
+        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
+            io::ErrorKind::ConnectionReset.into()
+        }
+        other => io::Error::new(io::ErrorKind::InvalidData, other),
+    }
+}
