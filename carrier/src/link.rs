@@ -130,10 +130,27 @@ impl Link {
         Ok(carrier)
     }
 
+    /// Fences off the present carrier: from this moment nothing that it brings is taken, so that the cursors which a new
+    /// carrier's handshake tells stay true.
+    pub fn fence(&self) {
+        let mut state = self.shared.lock();
+        state.carriers += 1;
+        state.core.carrier_lost();
+        if state.core.closed().is_none() {
+            self.shared.phase.send_replace(Phase::Detached);
+        }
+    }
+
     /// Per lane, the highest contiguous sequence received.
     #[must_use]
     pub fn cursors(&self) -> [u64; 4] {
         self.shared.lock().core.cursors()
+    }
+
+    /// Whether the two are the same link.
+    #[must_use]
+    pub fn is(&self, other: &Link) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Where the link is now, and each change.

@@ -1,0 +1,163 @@
+//! The root of the daemon.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use keepline_carrier::entropy;
+use keepline_carrier::link::Link;
+use keepline_carrier::packet::Carrier;
+use keepline_protocol::cipher::Cipher;
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::handshake::VERSIONS;
+use keepline_protocol::identity::{Credentials, Role};
+use keepline_protocol::refusal::Refusal;
+use tokio::sync::watch;
+
+use crate::bounds::KEY_FILE_MAX;
+use crate::links::Links;
+use crate::services::{self, Caller};
+use crate::session::{Session, files};
+use crate::terminals::Terminals;
+
+/// What a daemon is started with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where its state is.
+    pub state_dir: PathBuf,
+    /// The local socket, which terminals' programs find in their environment.
+    pub socket: PathBuf,
+    /// How long a link is kept without a carrier.
+    pub lease: Duration,
+    /// Whether every key that connects over the network gets in, because the network is the owner's.
+    pub trust_network: bool,
+}
+
+/// A daemon; clones are the same daemon.
+#[derive(Clone)]
+pub struct Daemon {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) credentials: Credentials,
+    pub(crate) name: String,
+    pub(crate) session: Session,
+    pub(crate) terminals: Arc<Terminals>,
+    pub(crate) links: Links,
+    pub(crate) listeners: Mutex<Vec<SocketAddr>>,
+    stopping: watch::Sender<bool>,
+}
+
+impl Daemon {
+    /// Opens the state and starts what follows it. Call it on a multi-threaded runtime.
+    ///
+    /// # Errors
+    /// When another daemon has the state directory, or the state cannot be read or written.
+    pub fn open(config: Config) -> Result<Self, Failure> {
+        let session = Session::open(&config.state_dir)?;
+        let credentials = credentials(session.state_dir())?;
+        let terminals = Terminals::start(session.clone(), config.socket.clone())?;
+        let inner = Inner {
+            credentials,
+            name: hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            session,
+            terminals,
+            links: Links::new(config.lease),
+            listeners: Mutex::new(Vec::new()),
+            stopping: watch::channel(false).0,
+            config,
+        };
+        let daemon = Daemon { inner: Arc::new(inner) };
+        tokio::spawn(daemon.clone().follow_decisions());
+        Ok(daemon)
+    }
+
+    /// The client's end of a link inside this process, for the owner: it may do everything.
+    #[must_use]
+    pub fn local_link(&self) -> Link {
+        let (near, far) = (Link::new(Role::Device), Link::new(Role::Daemon));
+        let (left, right) = Carrier::memory();
+        for (link, carrier) in [(near.clone(), left), (far.clone(), right)] {
+            let number = link
+                .establish(Cipher::null(), *VERSIONS.end(), [0; 4])
+                .expect("a new link takes its first carrier");
+            tokio::spawn(async move { link.run(number, carrier).await });
+        }
+        tokio::spawn(services::serve_link(self.clone(), far, Caller::owner()));
+        near
+    }
+
+    /// Waits until somebody asked for the daemon's end.
+    pub async fn stopped(&self) {
+        let _ = self.inner.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
+
+    /// Asks for the daemon's end.
+    pub(crate) fn ask_to_stop(&self) {
+        self.inner.stopping.send_replace(true);
+    }
+
+    /// Ends the daemon: terminals are hung up on and their rows say why, links are told, the state is closed.
+    pub async fn stop(&self) {
+        self.ask_to_stop();
+        self.inner.terminals.stop().await;
+        self.inner.links.close_all(Refusal::Stopping);
+        self.inner.session.close().await;
+    }
+
+    /// What is shown of the daemon's identity.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        self.inner.credentials.identity().fingerprint()
+    }
+
+    /// Ends the links of devices that were revoked.
+    async fn follow_decisions(self) {
+        let mut decisions = self.inner.session.decisions();
+        while decisions.changed().await.is_ok() {
+            self.inner.links.close_refused(&self.inner.session);
+        }
+    }
+
+    pub(crate) fn listening_on(&self, address: SocketAddr) {
+        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+    }
+
+    /// The addresses that the daemon listens on.
+    #[must_use]
+    pub fn listeners(&self) -> Vec<SocketAddr> {
+        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The present moment as Unix time in milliseconds.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The daemon's keys, made at its first start.
+fn credentials(state_dir: &Path) -> Result<Credentials, Failure> {
+    let path = state_dir.join("daemon.key");
+    match files::read_private(&path, KEY_FILE_MAX)? {
+        Some(bytes) => String::from_utf8(bytes)
+            .ok()
+            .and_then(|text| Credentials::from_file(Role::Daemon, &text).ok())
+            .ok_or_else(|| {
+                let message = format!(
+                    "{} is not a keepline key file or is damaged: restore it from a backup, or move it away to start with a \
+                     new identity, which every enrolled device will refuse",
+                    path.display()
+                );
+                Failure::new(Code::Failed, message)
+            }),
+        None => {
+            let fresh = Credentials::generate(Role::Daemon, &entropy());
+            files::write_atomic(&path, fresh.to_file().as_bytes())?;
+            Ok(fresh)
+        }
+    }
+}
