@@ -11,7 +11,9 @@ use tempfile::tempdir;
 
 use super::super::store::{FILE, LOCK};
 use super::super::writer::Request;
-use super::super::{DAEMON_STOPPED, Origin, Session};
+use super::super::{
+    Claim, DAEMON_STOPPED, Decision, Event, NewInvitation, Origin, Reason, Session,
+};
 use super::*;
 use crate::bounds::{JOURNAL_RECORDS_MAX, KEY_MAX, RECEIPTS_MAX};
 
@@ -367,16 +369,10 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
     let failure = loop {
         let number = made.len();
         let long = name(number);
-        // Two that share a commit share its fate, when they happen to.
-        let (left, right) = tokio::join!(
-            make(&session, keyed(&format!("l{number}")), &long),
-            session.invite(invitation(u8::try_from(number % 200).unwrap()))
-        );
-        match left {
+        match make(&session, keyed(&format!("l{number}")), &long).await {
             Ok(receipt) => made.push(receipt),
             Err(failure) => break failure,
         }
-        let _ = right;
         assert!(made.len() < 10_000, "the disk never got full");
     };
     assert_eq!(failure.code, Code::Failed);
@@ -386,6 +382,14 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
     );
     let shown = Mirror::of(&session.snapshot());
     assert_eq!(shown.rows.len(), made.len() + 1);
+    // Nothing of what was refused is left in memory either.
+    let close = WorkspaceMutation::Close {
+        workspace: name(made.len()),
+    };
+    assert_eq!(
+        code(session.mutate(Origin::default(), close).await),
+        Code::NotFound
+    );
     // Reads, and requests that write nothing, go on.
     assert!(
         make(&session, keyed("first"), "first")
@@ -409,7 +413,7 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
         (standing.revision + 1, false)
     );
     for revision in 2..=next.revision {
-        let Some(super::super::Event::Delta(committed)) = follower.next().await else {
+        let Some(Event::Delta(committed)) = follower.next().await else {
             panic!("a delta was due")
         };
         assert_eq!(committed.revision, revision);
@@ -421,8 +425,38 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
     again.close().await;
 }
 
-fn invitation(number: u8) -> super::super::NewInvitation {
-    super::super::NewInvitation {
+#[tokio::test]
+async fn an_invitation_that_was_not_saved_is_none() {
+    let dir = tempdir().unwrap();
+    let session = Session::open(dir.path()).unwrap();
+    let limit = |pages| session.requests.send(Request::LimitPages(pages));
+    limit(0).await.ok().unwrap();
+    let mut numbers = 0..=u8::MAX;
+    let unsaved = loop {
+        let new = invitation(numbers.next().expect("the disk gets full"));
+        if let Err(failure) = session.invite(new.clone()).await {
+            assert_eq!(failure.code, Code::Failed);
+            break new;
+        }
+    };
+    let claim = Claim {
+        key: [9; 32],
+        name: "laptop".to_owned(),
+        serial: 1,
+        invitation: Some((unsaved.id, Some(unsaved.secret_hash))),
+        trusted_carrier: false,
+    };
+    assert_eq!(session.invitation_key(unsaved.id), None);
+    let unknown = Decision::Refused(Reason::InvitationUnknown);
+    assert_eq!(session.claim(claim.clone()).await, Ok(unknown));
+    limit(u32::MAX - 1).await.ok().unwrap();
+    session.invite(unsaved).await.unwrap();
+    assert_eq!(session.claim(claim).await, Ok(Decision::Pending));
+    session.close().await;
+}
+
+fn invitation(number: u8) -> NewInvitation {
+    NewInvitation {
         id: keepline_protocol::id::InvitationId::from_bytes([number; 16]),
         key: [1; 32],
         secret_hash: [2; 32],
