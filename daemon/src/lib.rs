@@ -1,1 +1,4 @@
 //! The keepline daemon.
+
+pub mod bounds;
+pub mod terminal;
