@@ -513,7 +513,7 @@ impl Receiver {
     /// When there will be no further message.
     pub async fn message(&mut self) -> Result<Option<Message>, ReceiveError> {
         loop {
-            match self.assembler.next() {
+            match self.assembler.take() {
                 Ok(Some(message)) => return Ok(Some(message)),
                 Ok(None) => {}
                 Err(error) => return Err(self.malformed(error)),

@@ -15,7 +15,7 @@ use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::{STOP_TIME, TERMINALS_MAX, TITLE_PAUSE};
+use crate::bounds::{STOP_TIME, TITLE_PAUSE};
 use crate::daemon::now_ms;
 use crate::session::{DAEMON_STOPPED, Lifecycle, Origin, Place, Session, TerminalMutation};
 use crate::terminal::{PtyIo, Spawn, Terminal};
@@ -82,10 +82,6 @@ impl Terminals {
     ) -> Result<Receipt<TerminalPath>, Failure> {
         if self.live().stopping {
             return Err(Failure::new(Code::Failed, "the daemon is stopping"));
-        }
-        if self.running() >= TERMINALS_MAX {
-            let message = format!("{TERMINALS_MAX} terminals run already; close one first");
-            return Err(Failure::new(Code::Busy, message));
         }
         let row = TerminalMutation::New {
             place: new.place,
@@ -167,7 +163,7 @@ impl Terminals {
     async fn record(&self, mutation: TerminalMutation) {
         match self.session.mutate(Origin::default(), mutation).await {
             Ok(_) => {}
-            Err(failure) if failure.code == Code::NotFound => {}
+            Err(failure) if matches!(failure.code, Code::NotFound | Code::Gone) => {}
             Err(failure) => tracing::error!(%failure, "what happened to a terminal could not be recorded"),
         }
     }

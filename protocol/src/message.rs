@@ -162,7 +162,7 @@ impl Assembler {
     ///
     /// # Errors
     /// When its length is outside the limits; the stream cannot be read further.
-    pub fn next(&mut self) -> Result<Option<Message>, MessageError> {
+    pub fn take(&mut self) -> Result<Option<Message>, MessageError> {
         let Some((length, _)) = self.buffer.split_first_chunk::<4>() else {
             return Ok(None);
         };

@@ -1,17 +1,19 @@
 //! `terminal.attach`: a terminal's records on a stream, both ways.
 
-use keepline_carrier::link::{Receiver, Sender};
-use keepline_protocol::api::terminal::TerminalAttach;
+use keepline_carrier::link::{Phase, Receiver, Sender};
+use keepline_protocol::api::terminal::{Attached, TerminalAttach};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::message::{Message, encode_answer, encode_record};
 use keepline_protocol::record::Record;
 use keepline_protocol::registry::method;
 use keepline_protocol::stream::{MALFORMED, StreamClosed};
 
+use tokio::sync::watch;
+
 use super::parse;
-use crate::bounds::OUTPUT_PIECE;
+use crate::bounds::{OUTPUT_PIECE, VOTE_KEPT};
 use crate::daemon::Daemon;
-use crate::terminal::{Attach, Attachment};
+use crate::terminal::{Attach, Attachment, Hand};
 
 /// Answers a request to attach and serves the attachment until either side ends it.
 pub(super) async fn serve(
@@ -19,6 +21,7 @@ pub(super) async fn serve(
     request: &Message,
     sender: &Sender,
     receiver: Receiver,
+    phase: watch::Receiver<Phase>,
 ) -> Result<(), StreamClosed> {
     let attached = match parse::<method::TerminalAttach>(request) {
         Ok(params) => attach(daemon, params).await,
@@ -30,7 +33,7 @@ pub(super) async fn serve(
     };
     sender.send(encode_answer::<method::TerminalAttach>(&answer)).await?;
     match attachment {
-        Some(attachment) => converse(attachment, sender, receiver).await,
+        Some(attachment) => converse(attachment, sender, receiver, phase).await,
         None => Ok(()),
     }
 }
@@ -38,7 +41,7 @@ pub(super) async fn serve(
 async fn attach(
     daemon: &Daemon,
     params: TerminalAttach,
-) -> Result<(keepline_protocol::api::terminal::Attached, Attachment), Failure> {
+) -> Result<(Attached, Attachment), Failure> {
     let terminal = daemon.inner.terminals.find(&params.terminal)?;
     let observer = params.observer.unwrap_or(false);
     if params.size.is_some_and(|size| size.cols == 0 || size.rows == 0) {
@@ -59,10 +62,16 @@ async fn attach(
 
 /// Sends the attachment's records as the stream takes them, and takes the client's, at the same time: a client that does
 /// not read can still type.
-async fn converse(mut attachment: Attachment, sender: &Sender, receiver: Receiver) -> Result<(), StreamClosed> {
+async fn converse(
+    mut attachment: Attachment,
+    sender: &Sender,
+    receiver: Receiver,
+    phase: watch::Receiver<Phase>,
+) -> Result<(), StreamClosed> {
     let hand = attachment.hand();
     tokio::select! {
         sent = send(&mut attachment, sender) => sent,
+        () = follow_presence(&hand, phase) => Err(StreamClosed),
         () = receive(&hand, receiver) => {
             // The client has finished: what it typed is acknowledged before the stream ends.
             while let Some(record) = attachment.next(0) {
@@ -94,8 +103,25 @@ async fn send(attachment: &mut Attachment, sender: &Sender) -> Result<(), Stream
     }
 }
 
+/// A vote counts while the link has a carrier, and a while longer.
+async fn follow_presence(hand: &Hand, mut phase: watch::Receiver<Phase>) {
+    loop {
+        if phase.wait_for(|phase| !matches!(phase, Phase::Up(_))).await.is_err() {
+            return;
+        }
+        let back = phase.wait_for(|phase| matches!(phase, Phase::Up(_)));
+        if tokio::time::timeout(VOTE_KEPT, back).await.is_err() {
+            hand.set_present(false).await;
+            if phase.wait_for(|phase| matches!(phase, Phase::Up(_))).await.is_err() {
+                return;
+            }
+            hand.set_present(true).await;
+        }
+    }
+}
+
 /// Takes the client's records until it finishes or breaks the protocol.
-async fn receive(hand: &crate::terminal::Hand, mut receiver: Receiver) {
+async fn receive(hand: &Hand, mut receiver: Receiver) {
     loop {
         let record = match receiver.message().await {
             Ok(Some(message)) => message.record(),

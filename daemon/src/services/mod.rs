@@ -13,13 +13,14 @@ mod workspace;
 use std::future::Future;
 
 use bytes::Bytes;
-use keepline_carrier::link::{Link, Receiver, Sender};
+use keepline_carrier::link::{Link, Phase, Receiver, Sender};
 use keepline_protocol::api::Cursor;
 use keepline_protocol::api::session::Snapshot;
 use keepline_protocol::failure::{Code, Failure, FailureBody};
 use keepline_protocol::id::DeviceId;
 use keepline_protocol::message::{Message, encode_answer, encode_struct};
 use keepline_protocol::registry::{self, Effect, FAILURE, Method, method};
+use tokio::sync::watch;
 
 use crate::daemon::Daemon;
 use crate::session::Origin;
@@ -51,11 +52,17 @@ impl Caller {
 /// Serves a link's streams until it ends.
 pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
     while let Some((sender, receiver)) = link.accept().await {
-        tokio::spawn(serve_stream(daemon.clone(), caller.clone(), sender, receiver));
+        tokio::spawn(serve_stream(daemon.clone(), caller.clone(), link.phase(), sender, receiver));
     }
 }
 
-async fn serve_stream(daemon: Daemon, caller: Caller, sender: Sender, mut receiver: Receiver) {
+async fn serve_stream(
+    daemon: Daemon,
+    caller: Caller,
+    phase: watch::Receiver<Phase>,
+    sender: Sender,
+    mut receiver: Receiver,
+) {
     let request = match receiver.message().await {
         Ok(Some(request)) => request,
         // A stream without a request, or one that was given up: nothing is owed.
@@ -64,7 +71,7 @@ async fn serve_stream(daemon: Daemon, caller: Caller, sender: Sender, mut receiv
     };
     let served = match request.number {
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
-        method::TerminalAttach::NUMBER => attach::serve(&daemon, &request, &sender, receiver).await,
+        method::TerminalAttach::NUMBER => attach::serve(&daemon, &request, &sender, receiver, phase).await,
         _ => sender.send(answer(&daemon, &caller, &request).await).await,
     };
     if served.is_ok() {

@@ -1,0 +1,282 @@
+//! Terminals: everything from a program on a PTY to an attachment's records.
+//!
+//! ```text
+//!                     pty-io thread                             the daemon's threads
+//!  program ⇄ PTY ──▶ reader ──▶ Output (by offset) ─────────▶ Attachment ──▶ records
+//!                ▲      └────── chunks, resizes, in order ──▶ parser ──▶ Screen ──▶ snapshots
+//!                └── writer ◀── Ledger (once each) ◀── input ──┘ replies ┘
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`pty`], [`launch`], [`processes`] | the PTY thread; what is started; the processes of a session |
+//! | [`output`] | the newest output and the resizes in it |
+//! | [`screen`], [`engine`], [`ground`] | the engine, what it hides, where nothing is half said |
+//! | [`snapshot`], [`rows`], [`palette`] | a screen as VT bytes, rows as text, default colours |
+//! | [`ledger`], [`seats`] | which input was written; who is attached and which size they want |
+//! | [`shared`], [`attachment`] | what the tasks share; a place in it |
+
+mod attachment;
+mod engine;
+mod ground;
+mod launch;
+mod ledger;
+mod output;
+mod palette;
+mod processes;
+mod pty;
+mod rows;
+mod screen;
+mod seats;
+mod shared;
+mod snapshot;
+#[cfg(test)]
+mod screen_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use keepline_protocol::api::Size;
+use keepline_protocol::api::terminal::{Attached, ScreenText};
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::id::{AttachmentId, TerminalId};
+use keepline_protocol::record::Exit;
+use rustix::process::Signal;
+use tokio::sync::{oneshot, watch};
+
+use crate::bounds::{CLOSE_TIME, INPUT_PIECE};
+use pty::Pty;
+use shared::Shared;
+
+pub use attachment::{Attach, Attachment, Hand};
+pub use launch::Spawn;
+pub use ledger::Gap;
+pub use pty::PtyIo;
+pub use screen::{Effects, Screen};
+
+/// A program on a PTY, with its screen and its newest output.
+///
+/// It lives on as a screen that can be read when its program has ended. Dropping the last handle hangs up on a program
+/// that still runs.
+pub struct Terminal {
+    id: TerminalId,
+    shared: Arc<Shared>,
+    pty: Pty,
+}
+
+impl Terminal {
+    /// Starts a program on a new PTY. Call it on the daemon's runtime, where the parser will run.
+    ///
+    /// # Errors
+    /// `NoSuchProgram` and `CannotStart` as their names say, `Invalid` when the directory is missing.
+    pub async fn spawn(io: &PtyIo, mut spawn: Spawn) -> Result<Arc<Terminal>, Failure> {
+        spawn.size = screen::fit(spawn.size);
+        let id = spawn.id;
+        let shared = Arc::new(Shared::new(spawn.size));
+        let (pty, jobs) = Pty::start(io, spawn, Arc::clone(&shared) as _).await?;
+        tokio::spawn(Arc::clone(&shared).parse(jobs, pty.writer().clone()));
+        Ok(Arc::new(Terminal { id, shared, pty }))
+    }
+
+    /// The terminal's id.
+    #[must_use]
+    pub fn id(&self) -> TerminalId {
+        self.id
+    }
+
+    /// The process id of its program.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pty.leader().as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Attaches: the vote counts and the terminal has its size first, then the records begin, with a snapshot or behind
+    /// `from_offset`.
+    pub async fn attach(self: &Arc<Self>, attach: Attach) -> (Attached, Attachment) {
+        let vote = attach.size.filter(|_| !attach.observer);
+        let known = self.shared.ledger().attach(attach.attachment);
+        let (seat, read) = self.shared.seats().sit(vote);
+        // From here on dropping the attachment gives up the seat, also while this waits.
+        let mut attachment = Attachment::new(Arc::clone(self), &attach, seat, read, known.written);
+        self.settle().await;
+        attachment.begin();
+        let attached = Attached {
+            terminal: self.id,
+            written: known.written,
+            remembered: known.remembered,
+            size: self.size(),
+        };
+        (attached, attachment)
+    }
+
+    /// The terminal's size.
+    #[must_use]
+    pub fn size(&self) -> Size {
+        self.shared.seats().size()
+    }
+
+    /// Gives the terminal this size whatever the votes say, or with nothing the votes their say again.
+    pub async fn pin(&self, size: Option<Size>) {
+        self.shared.seats().pin(size);
+        self.settle().await;
+    }
+
+    /// Writes all of `bytes`, as the input of `attachment` from offset 0, and returns how many of that attachment's bytes
+    /// were written. Doing it again under the same id writes nothing again.
+    ///
+    /// # Errors
+    /// When the terminal ends before everything is written.
+    pub async fn send(&self, attachment: AttachmentId, bytes: Bytes) -> Result<u64, Failure> {
+        let length = bytes.len() as u64;
+        let mut changed = self.shared.changed.subscribe();
+        self.shared.ledger().attach(attachment);
+        // Were this cancelled before, the ledger would count an attachment that never leaves.
+        let _seat = Sending { terminal: self, attachment };
+        self.input(attachment, 0, bytes).await?;
+        loop {
+            changed.mark_unchanged();
+            let ended = self.shared.exit.borrow().is_some();
+            let written = self.shared.ledger().written(attachment);
+            if written >= length {
+                return Ok(written);
+            }
+            if ended {
+                let message = format!("the terminal ended; {written} of {length} bytes were written");
+                return Err(Failure::new(Code::Gone, message));
+            }
+            // The sender lives as long as this terminal.
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// The screen as text, with SGR sequences if `ansi`; also when the program has ended.
+    #[must_use]
+    pub fn read(&self, ansi: bool) -> ScreenText {
+        self.shared.look(|screen| {
+            let (cursor_column, cursor_row) = screen.cursor();
+            ScreenText {
+                terminal: self.id,
+                rows: screen.rows(ansi),
+                cursor_column,
+                cursor_row,
+                size: screen.size(),
+                through: screen.through(),
+            }
+        })
+    }
+
+    /// Sends a signal by its name, with or without `SIG`, to the foreground process group.
+    ///
+    /// # Errors
+    /// When no signal has that name, the terminal has ended, or the system refuses.
+    pub async fn signal(&self, name: &str) -> Result<(), Failure> {
+        let signal = processes::named(name)
+            .ok_or_else(|| Failure::new(Code::Invalid, format!("there is no signal '{name}' to send")))?;
+        self.pty.signal(signal).await
+    }
+
+    /// Hangs up on the processes of the terminal's session, kills those that are left after [`CLOSE_TIME`], and waits
+    /// until the terminal has ended. Cancelling it does not spare them.
+    pub async fn close(&self) {
+        let mut exited = self.exited();
+        if exited.borrow().is_none() {
+            let groups = self.hang_up().await;
+            let leader = self.pty.leader();
+            tokio::spawn(async move {
+                tokio::time::sleep(CLOSE_TIME).await;
+                // Only what was there before: the number of a group that is gone may be somebody else's by now.
+                let left = session_groups(leader).await;
+                processes::signal(&groups.intersection(&left).copied().collect(), Signal::KILL);
+            });
+        }
+        let _ = exited.wait_for(Option::is_some).await;
+    }
+
+    /// Sends SIGHUP and SIGCONT to the process groups of the terminal's session, and returns them.
+    pub async fn hang_up(&self) -> std::collections::BTreeSet<i32> {
+        if self.exited().borrow().is_some() {
+            return std::collections::BTreeSet::new();
+        }
+        let groups = session_groups(self.pty.leader()).await;
+        processes::signal(&groups, Signal::HUP);
+        processes::signal(&groups, Signal::CONT);
+        groups
+    }
+
+    /// How the terminal ended, once its program is reaped and its output is drained and shown.
+    #[must_use]
+    pub fn exited(&self) -> watch::Receiver<Option<Exit>> {
+        self.shared.exit.subscribe()
+    }
+
+    /// The title that the program set: without control characters, at most
+    /// [`TITLE_MAX`](crate::bounds::TITLE_MAX) bytes, empty for none.
+    #[must_use]
+    pub fn title(&self) -> watch::Receiver<String> {
+        self.shared.title.subscribe()
+    }
+
+    async fn input(&self, id: AttachmentId, offset: u64, mut bytes: Bytes) -> Result<(), Failure> {
+        let mut offset = offset;
+        while !bytes.is_empty() {
+            let mut piece = bytes.split_to(bytes.len().min(INPUT_PIECE));
+            let length = piece.len();
+            let permits = u32::try_from(length).expect("a piece is far below 4 GiB");
+            let room = Arc::clone(&self.shared.room);
+            let mut permit = room
+                .acquire_many_owned(permits)
+                .await
+                .map_err(|_| Failure::new(Code::Gone, "the terminal has ended"))?;
+            // Accepted and queued under one lock, so that the queue has the ledger's order.
+            let mut ledger = self.shared.ledger();
+            let skipped = ledger
+                .accept(id, offset, length)
+                .map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
+            if skipped < length {
+                drop(permit.split(skipped));
+                self.pty.writer().input(id, piece.split_off(skipped), permit);
+            }
+            drop(ledger);
+            offset = offset.saturating_add(length as u64);
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal the size that policy and votes say now, and waits until it has it.
+    async fn settle(&self) {
+        if let Some(done) = self.resize_as_decided() {
+            // A terminal that ended keeps its size.
+            let _ = done.await;
+        }
+    }
+
+    fn resize_as_decided(&self) -> Option<oneshot::Receiver<()>> {
+        if self.shared.exit.borrow().is_some() {
+            return None;
+        }
+        // Decided and told under one lock, so that the terminal is told in the order of the decisions.
+        let mut seats = self.shared.seats();
+        seats.settle().map(|size| self.pty.resize(size))
+    }
+}
+
+/// The one-shot attachment of [`Terminal::send`].
+struct Sending<'a> {
+    terminal: &'a Terminal,
+    attachment: AttachmentId,
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        self.terminal.shared.ledger().detach(self.attachment);
+    }
+}
+
+async fn session_groups(leader: rustix::process::Pid) -> std::collections::BTreeSet<i32> {
+    let groups = tokio::task::spawn_blocking(move || processes::groups(leader)).await;
+    groups.unwrap_or_default()
+}

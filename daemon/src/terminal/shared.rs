@@ -1,0 +1,178 @@
+//! What the tasks of one terminal share, and the parser task.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use keepline_protocol::api::Size;
+use keepline_protocol::id::AttachmentId;
+use keepline_protocol::record::Exit;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::timeout;
+
+use super::ledger::Ledger;
+use super::output::{Output, Position};
+use super::pty::{Job, Listener, Writer};
+use super::screen::Screen;
+use super::seats::Seats;
+use crate::bounds::{INPUT_WAITING_MAX, OUTPUT_QUIET, QUIET_AFTER, SNAPSHOT_HISTORY_MAX};
+
+/// The screen, and how many of the terminal's resizes it has taken.
+struct Parsed {
+    screen: Screen,
+    resizes: u64,
+}
+
+/// A screen written down.
+pub(super) struct Snapshot {
+    /// Where the output goes on behind it.
+    pub(super) position: Position,
+    pub(super) size: Size,
+    pub(super) vt: Bytes,
+}
+
+/// The state of one terminal.
+///
+/// Output and screen have locks of their own, so that a reader of output never waits for the parser. No lock is held
+/// while anything waits, nor while another one is taken.
+pub(super) struct Shared {
+    output: Mutex<Output>,
+    parsed: Mutex<Parsed>,
+    ledger: Mutex<Ledger>,
+    seats: Mutex<Seats>,
+    /// One permit per byte of input that may wait to be written. It is closed when the terminal ends.
+    pub(super) room: Arc<Semaphore>,
+    /// Changes whenever an attachment may have something new.
+    pub(super) changed: watch::Sender<u64>,
+    pub(super) exit: watch::Sender<Option<Exit>>,
+    pub(super) title: watch::Sender<String>,
+}
+
+impl Shared {
+    pub(super) fn new(size: Size) -> Self {
+        Shared {
+            output: Mutex::new(Output::new(size)),
+            parsed: Mutex::new(Parsed {
+                screen: Screen::new(size),
+                resizes: 0,
+            }),
+            ledger: Mutex::default(),
+            seats: Mutex::new(Seats::new(size)),
+            room: Arc::new(Semaphore::new(INPUT_WAITING_MAX)),
+            changed: watch::Sender::new(0),
+            exit: watch::Sender::new(None),
+            title: watch::Sender::new(String::new()),
+        }
+    }
+
+    pub(super) fn output(&self) -> MutexGuard<'_, Output> {
+        lock(&self.output)
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    pub(super) fn seats(&self) -> MutexGuard<'_, Seats> {
+        lock(&self.seats)
+    }
+
+    /// Looks at the screen as it is.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&Screen) -> R) -> R {
+        look(&lock(&self.parsed).screen)
+    }
+
+    /// Writes the screen down.
+    pub(super) fn snapshot(&self, history_lines: u32) -> Snapshot {
+        let mut parsed = lock(&self.parsed);
+        let vt = parsed.screen.snapshot(history_lines, SNAPSHOT_HISTORY_MAX);
+        Snapshot {
+            position: Position {
+                offset: parsed.screen.through(),
+                resizes: parsed.resizes,
+            },
+            size: parsed.screen.size(),
+            vt,
+        }
+    }
+
+    /// Wakes whoever waits for something new.
+    pub(super) fn wake(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Does what the PTY's reader hands over, until the terminal ends.
+    pub(super) async fn parse(self: Arc<Self>, mut jobs: mpsc::Receiver<Job>, writer: Writer) {
+        let mut resting = false;
+        let exit = loop {
+            let job = if resting {
+                jobs.recv().await
+            } else {
+                match timeout(QUIET_AFTER, jobs.recv()).await {
+                    Ok(job) => job,
+                    Err(_) => {
+                        resting = self.rest();
+                        continue;
+                    }
+                }
+            };
+            resting = false;
+            match job {
+                Some(Job::Output(bytes)) => {
+                    let effects = lock(&self.parsed).screen.feed(&bytes);
+                    writer.reply(effects.replies);
+                    if let Some(title) = effects.title {
+                        self.title.send_replace(title);
+                    }
+                }
+                Some(Job::Resize(size, done)) => {
+                    {
+                        let mut parsed = lock(&self.parsed);
+                        parsed.screen.resize(size);
+                        parsed.resizes += 1;
+                    }
+                    let _ = done.send(());
+                }
+                Some(Job::End(exit)) => break exit,
+                None => break Exit::Reason("the daemon let go of the terminal".to_owned()),
+            }
+        };
+        self.room.close();
+        self.exit.send_replace(Some(exit));
+        self.wake();
+        // Nothing comes any more; what has been read need not be kept.
+        tokio::time::sleep(QUIET_AFTER).await;
+        self.rest();
+    }
+
+    /// Gives memory back when everybody has caught up, and returns whether that was so.
+    fn rest(&self) -> bool {
+        let head = self.output().head();
+        let caught_up = self.seats().caught_up(head);
+        if caught_up {
+            self.output().shrink(OUTPUT_QUIET);
+        }
+        caught_up
+    }
+}
+
+impl Listener for Shared {
+    fn output(&self, bytes: &[u8]) {
+        lock(&self.output).append(bytes);
+        self.wake();
+    }
+
+    fn resized(&self, size: Size) {
+        lock(&self.output).resize(size);
+        self.wake();
+    }
+
+    fn wrote(&self, attachment: AttachmentId, length: usize) {
+        lock(&self.ledger).wrote(attachment, length);
+        self.wake();
+    }
+}
+
+/// A lock whose holder panicked still guards a whole state: nothing here panics halfway through a change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
