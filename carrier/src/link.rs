@@ -536,10 +536,15 @@ impl Receiver {
         }
     }
 
-    fn malformed(&self, error: MessageError) -> ReceiveError {
+    /// Gives the stream up in both directions.
+    pub fn reset(&self, code: u16) {
         self.stream
             .link
-            .change(|state| state.core.reset(self.stream.id, MALFORMED));
+            .change(|state| state.core.reset(self.stream.id, code));
+    }
+
+    fn malformed(&self, error: MessageError) -> ReceiveError {
+        self.reset(MALFORMED);
         error.into()
     }
 }

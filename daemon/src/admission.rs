@@ -61,15 +61,25 @@ impl Daemon {
 
     async fn admit(&self, mut carrier: Carrier, peer: &str) -> Result<(), Turned> {
         let (mut authenticated, invitation) =
-            timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier)).await.map_err(|_| Turned::Slow)??;
+            timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier))
+                .await
+                .map_err(|_| Turned::Slow)??;
         let kind = carrier.kind;
-        let trusted = kind == Kind::Unix || (kind == Kind::WebSocket && self.inner.config.trust_network);
+        let trusted =
+            kind == Kind::Unix || (kind == Kind::WebSocket && self.inner.config.trust_network);
         let claim = Claim {
             key: *authenticated.hello.certificate.identity().as_bytes(),
             name: authenticated.hello.name.clone(),
             serial: authenticated.hello.certificate.serial(),
-            invitation: invitation
-                .map(|id| (id, authenticated.hello.secret.map(|shown| Secret::from_bytes(shown).proof()))),
+            invitation: invitation.map(|id| {
+                (
+                    id,
+                    authenticated
+                        .hello
+                        .secret
+                        .map(|shown| Secret::from_bytes(shown).proof()),
+                )
+            }),
             trusted_carrier: trusted,
         };
         let mut decision = self.decide(&claim).await;
@@ -78,8 +88,14 @@ impl Daemon {
         }
         match decision {
             Decided::In => {}
-            Decided::Pending => return self.refuse(Refusal::Pending, &mut authenticated, &mut carrier).await,
-            Decided::Out(refusal) => return self.refuse(refusal, &mut authenticated, &mut carrier).await,
+            Decided::Pending => {
+                return self
+                    .refuse(Refusal::Pending, &mut authenticated, &mut carrier)
+                    .await;
+            }
+            Decided::Out(refusal) => {
+                return self.refuse(refusal, &mut authenticated, &mut carrier).await;
+            }
         }
         let admitted = match self.inner.links.admit(&authenticated.hello, kind, peer) {
             Ok(admitted) => admitted,
@@ -140,7 +156,10 @@ impl Daemon {
         authenticated: &mut Authenticated,
         carrier: &mut Carrier,
     ) -> Result<Decided, Turned> {
-        let held = Verdict { held: true, ..Verdict::refused(Refusal::Pending, &self.inner.name) };
+        let held = Verdict {
+            held: true,
+            ..Verdict::refused(Refusal::Pending, &self.inner.name)
+        };
         carrier.writer.write(authenticated.verdict(&held)).await?;
         let end = Instant::now() + PENDING_HELD;
         let mut decisions = self.inner.session.decisions();
@@ -178,7 +197,10 @@ impl Daemon {
         carrier: &mut Carrier,
     ) -> Result<(), Turned> {
         let say = async {
-            carrier.writer.write(authenticated.verdict(&Verdict::refused(refusal, &self.inner.name))).await?;
+            carrier
+                .writer
+                .write(authenticated.verdict(&Verdict::refused(refusal, &self.inner.name)))
+                .await?;
             carrier.writer.close().await;
             // The other end closes when it has read the verdict.
             while carrier.reader.read().await?.is_some() {}
@@ -205,7 +227,11 @@ impl Daemon {
             lease_seconds: u32::try_from(self.inner.links.lease().as_secs()).unwrap_or(u32::MAX),
         };
         let packet = authenticated.verdict(&verdict);
-        let Authenticated { hello, cipher, version } = authenticated;
+        let Authenticated {
+            hello,
+            cipher,
+            version,
+        } = authenticated;
         let id = hello.link.id;
         let number = match link.establish(cipher, version, hello.link.cursors.unwrap_or_default()) {
             Ok(number) => number,

@@ -62,7 +62,9 @@ impl Daemon {
         let terminals = Terminals::start(session.clone(), config.socket.clone())?;
         let inner = Inner {
             credentials,
-            name: hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            name: hostname::get()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             session,
             terminals,
             links: Links::new(config.lease),
@@ -70,7 +72,9 @@ impl Daemon {
             stopping: watch::channel(false).0,
             config,
         };
-        let daemon = Daemon { inner: Arc::new(inner) };
+        let daemon = Daemon {
+            inner: Arc::new(inner),
+        };
         tokio::spawn(daemon.clone().follow_decisions());
         Ok(daemon)
     }
@@ -92,7 +96,12 @@ impl Daemon {
 
     /// Waits until somebody asked for the daemon's end.
     pub async fn stopped(&self) {
-        let _ = self.inner.stopping.subscribe().wait_for(|stopping| *stopping).await;
+        let _ = self
+            .inner
+            .stopping
+            .subscribe()
+            .wait_for(|stopping| *stopping)
+            .await;
     }
 
     /// Asks for the daemon's end.
@@ -123,19 +132,29 @@ impl Daemon {
     }
 
     pub(crate) fn listening_on(&self, address: SocketAddr) {
-        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(address);
+        self.inner
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(address);
     }
 
     /// The addresses that the daemon listens on.
     #[must_use]
     pub fn listeners(&self) -> Vec<SocketAddr> {
-        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 /// The present moment as Unix time in milliseconds.
 pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -42,7 +42,10 @@ pub(crate) struct Admitted {
 
 impl Links {
     pub(crate) fn new(lease: Duration) -> Self {
-        Links { lease, entries: Mutex::new(HashMap::new()) }
+        Links {
+            lease,
+            entries: Mutex::new(HashMap::new()),
+        }
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -57,7 +60,12 @@ impl Links {
     ///
     /// A link is resumed only by the device that opened it and only by a higher epoch. A new link of the same device and
     /// client ends the older one.
-    pub(crate) fn admit(&self, hello: &DeviceHello, kind: Kind, peer: &str) -> Result<Admitted, Refusal> {
+    pub(crate) fn admit(
+        &self,
+        hello: &DeviceHello,
+        kind: Kind,
+        peer: &str,
+    ) -> Result<Admitted, Refusal> {
         let device = hello.certificate.identity().device_id();
         let LinkRequest { id, epoch, cursors } = hello.link;
         let mut entries = self.entries();
@@ -73,7 +81,11 @@ impl Links {
             peer.clone_into(&mut entry.peer);
             entry.changed_ms = now_ms();
             entry.link.fence();
-            return Ok(Admitted { link: entry.link.clone(), new: false, cursors: entry.link.cursors() });
+            return Ok(Admitted {
+                link: entry.link.clone(),
+                new: false,
+                cursors: entry.link.cursors(),
+            });
         }
         if cursors.is_some() {
             return Err(Refusal::LinkExpired);
@@ -99,7 +111,11 @@ impl Links {
             changed_ms: now,
         };
         entries.insert(id, entry);
-        Ok(Admitted { link, new: true, cursors: [0; 4] })
+        Ok(Admitted {
+            link,
+            new: true,
+            cursors: [0; 4],
+        })
     }
 
     /// Serves an admitted carrier to its end, then waits: when no other carrier comes within the lease, the link ends.
@@ -168,7 +184,10 @@ impl Links {
 
     /// How many links have a carrier.
     pub(crate) fn up(&self) -> usize {
-        self.entries().values().filter(|entry| entry.is_up()).count()
+        self.entries()
+            .values()
+            .filter(|entry| entry.is_up())
+            .count()
     }
 
     /// The links, oldest first.
@@ -185,7 +204,10 @@ impl Links {
             state: if entry.is_up() { "up" } else { "detached" }.to_owned(),
             carrier: entry.carrier.name().to_owned(),
             peer: entry.peer.clone(),
-            rtt_us: entry.link.round_trip().and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
+            rtt_us: entry
+                .link
+                .round_trip()
+                .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
             since: entry.changed_ms,
         };
         listed.into_iter().map(row).collect()

@@ -27,8 +27,9 @@ impl Daemon {
             );
             return Err(Failure::new(Code::Invalid, message));
         }
-        let failed =
-            |error: std::io::Error| Failure::new(Code::Failed, format!("cannot listen on {address}: {error}"));
+        let failed = |error: std::io::Error| {
+            Failure::new(Code::Failed, format!("cannot listen on {address}: {error}"))
+        };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         self.listening_on(bound);
@@ -73,6 +74,8 @@ impl Daemon {
 fn is_loopback(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_loopback(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+        IpAddr::V6(v6) => {
+            v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
+        }
     }
 }

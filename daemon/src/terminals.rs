@@ -46,9 +46,17 @@ pub(crate) struct New {
 impl Terminals {
     pub(crate) fn start(session: Session, socket: PathBuf) -> Result<Arc<Self>, Failure> {
         let io = PtyIo::start().map_err(|error| {
-            Failure::new(Code::Failed, format!("cannot start the thread that serves terminals: {error}"))
+            Failure::new(
+                Code::Failed,
+                format!("cannot start the thread that serves terminals: {error}"),
+            )
         })?;
-        Ok(Arc::new(Terminals { session, socket, io, live: Mutex::default() }))
+        Ok(Arc::new(Terminals {
+            session,
+            socket,
+            io,
+            live: Mutex::default(),
+        }))
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -58,20 +66,29 @@ impl Terminals {
     /// The terminal that an id or a unique name means.
     pub(crate) fn find(&self, reference: &str) -> Result<Arc<Terminal>, Failure> {
         let id = self.session.resolve_terminal(reference)?;
-        self.live().terminals.get(&id).cloned().ok_or_else(|| match self.session.terminal(id) {
-            Some(row) if row.lifecycle == Lifecycle::Launching => {
-                Failure::new(Code::Busy, format!("terminal {id} is just being started; try again"))
-            }
-            _ => Failure::new(
-                Code::Gone,
-                format!("terminal {id} ended before this daemon started; its screen is gone"),
-            ),
-        })
+        self.live()
+            .terminals
+            .get(&id)
+            .cloned()
+            .ok_or_else(|| match self.session.terminal(id) {
+                Some(row) if row.lifecycle == Lifecycle::Launching => Failure::new(
+                    Code::Busy,
+                    format!("terminal {id} is just being started; try again"),
+                ),
+                _ => Failure::new(
+                    Code::Gone,
+                    format!("terminal {id} ended before this daemon started; its screen is gone"),
+                ),
+            })
     }
 
     /// How many terminals run.
     pub(crate) fn running(&self) -> usize {
-        self.live().terminals.values().filter(|terminal| terminal.exited().borrow().is_none()).count()
+        self.live()
+            .terminals
+            .values()
+            .filter(|terminal| terminal.exited().borrow().is_none())
+            .count()
     }
 
     /// Makes a row, then the terminal. A replayed request makes nothing again.
@@ -96,11 +113,18 @@ impl Terminals {
         }
         // Not given up when the asker goes away: a row is never left between launching and running.
         let (terminals, id) = (Arc::clone(self), receipt.value.terminal);
-        let launched = tokio::spawn(async move { terminals.launch(id, new.argv, new.cwd, new.size).await });
+        let launched =
+            tokio::spawn(async move { terminals.launch(id, new.argv, new.cwd, new.size).await });
         let revision = launched.await.unwrap_or_else(|_| {
-            Err(Failure::new(Code::Internal, "keepline has a bug: a terminal's start panicked"))
+            Err(Failure::new(
+                Code::Internal,
+                "keepline has a bug: a terminal's start panicked",
+            ))
         })?;
-        Ok(Receipt { revision, ..receipt })
+        Ok(Receipt {
+            revision,
+            ..receipt
+        })
     }
 
     /// Spawns the program of a row; gives the revision at which the row says that it runs.
@@ -111,16 +135,27 @@ impl Terminals {
         cwd: Option<String>,
         size: Size,
     ) -> Result<u64, Failure> {
-        let spawn = Spawn { id, argv, cwd, env: Vec::new(), socket: self.socket.clone(), size };
+        let spawn = Spawn {
+            id,
+            argv,
+            cwd,
+            env: Vec::new(),
+            socket: self.socket.clone(),
+            size,
+        };
         let terminal = match Terminal::spawn(&self.io, spawn).await {
             Ok(terminal) => terminal,
             Err(failure) => {
-                self.record(TerminalMutation::NotStarted { terminal: id }).await;
+                self.record(TerminalMutation::NotStarted { terminal: id })
+                    .await;
                 return Err(failure);
             }
         };
         self.live().terminals.insert(id, Arc::clone(&terminal));
-        let started = TerminalMutation::Started { terminal: id, pid: terminal.pid() };
+        let started = TerminalMutation::Started {
+            terminal: id,
+            pid: terminal.pid(),
+        };
         let receipt = self.session.mutate(Origin::default(), started).await;
         tokio::spawn(Arc::clone(&self).follow(terminal));
         receipt.map(|receipt| receipt.revision)
@@ -130,27 +165,38 @@ impl Terminals {
     async fn follow(self: Arc<Self>, terminal: Arc<Terminal>) {
         let id = terminal.id();
         let (mut exited, mut title) = (terminal.exited(), terminal.title());
-        let exit = loop {
+        loop {
             tokio::select! {
-                exit = exited.wait_for(Option::is_some) => {
-                    break exit.ok().and_then(|exit| exit.clone());
-                }
-                Ok(()) = title.changed() => {
+                true = async { exited.wait_for(Option::is_some).await.is_ok() } => break,
+                true = async { title.changed().await.is_ok() } => {
                     let named = title.borrow_and_update().clone();
                     self.observe(id, Some(named), None).await;
                     // What a program says faster than this is gathered.
                     sleep(TITLE_PAUSE).await;
                 }
+                else => break,
             }
+        }
+        let exit = exited.borrow().clone().unwrap_or_else(|| Exit::Reason("lost".to_owned()));
+        let exit = if self.live().stopping {
+            Exit::Reason(DAEMON_STOPPED.to_owned())
+        } else {
+            exit
         };
-        let exit = exit.unwrap_or_else(|| Exit::Reason("lost".to_owned()));
-        let exit = if self.live().stopping { Exit::Reason(DAEMON_STOPPED.to_owned()) } else { exit };
-        self.record(TerminalMutation::Ended { terminal: id, exit }).await;
+        self.record(TerminalMutation::Ended { terminal: id, exit })
+            .await;
         self.forget_closed();
     }
 
     async fn observe(&self, terminal: TerminalId, title: Option<String>, used_ms: Option<u64>) {
-        self.record(TerminalMutation::Observed { terminal, title, cwd: None, size: None, used_ms }).await;
+        self.record(TerminalMutation::Observed {
+            terminal,
+            title,
+            cwd: None,
+            size: None,
+            used_ms,
+        })
+        .await;
     }
 
     /// Notes that somebody uses a terminal now.
@@ -164,7 +210,9 @@ impl Terminals {
         match self.session.mutate(Origin::default(), mutation).await {
             Ok(_) => {}
             Err(failure) if matches!(failure.code, Code::NotFound | Code::Gone) => {}
-            Err(failure) => tracing::error!(%failure, "what happened to a terminal could not be recorded"),
+            Err(failure) => {
+                tracing::error!(%failure, "what happened to a terminal could not be recorded")
+            }
         }
     }
 
@@ -182,7 +230,15 @@ impl Terminals {
         origin: Origin,
         reference: String,
     ) -> Result<Receipt<TerminalPath>, Failure> {
-        let receipt = self.session.mutate(origin, TerminalMutation::Close { terminal: reference }).await?;
+        let receipt = self
+            .session
+            .mutate(
+                origin,
+                TerminalMutation::Close {
+                    terminal: reference,
+                },
+            )
+            .await?;
         let terminal = self.live().terminals.remove(&receipt.value.terminal);
         if let Some(terminal) = terminal {
             // Its programs have seconds to end; nobody needs to wait for that.
@@ -199,7 +255,10 @@ impl Terminals {
         size: Size,
     ) -> Result<Receipt<TerminalPath>, Failure> {
         let terminal = self.find(&reference)?;
-        let mutation = TerminalMutation::Resize { terminal: reference, size: size.into() };
+        let mutation = TerminalMutation::Resize {
+            terminal: reference,
+            size: size.into(),
+        };
         let receipt = self.session.mutate(origin, mutation).await?;
         terminal.pin(Some(size)).await;
         Ok(receipt)
@@ -223,7 +282,11 @@ impl Terminals {
         let _ = timeout(STOP_TIME, ended).await;
         for terminal in &all {
             let exit = Exit::Reason(DAEMON_STOPPED.to_owned());
-            self.record(TerminalMutation::Ended { terminal: terminal.id(), exit }).await;
+            self.record(TerminalMutation::Ended {
+                terminal: terminal.id(),
+                exit,
+            })
+            .await;
         }
     }
 }

@@ -31,7 +31,9 @@ pub(super) async fn serve(
         Ok((answer, attachment)) => (Ok(answer), Some(attachment)),
         Err(failure) => (Err(failure), None),
     };
-    sender.send(encode_answer::<method::TerminalAttach>(&answer)).await?;
+    sender
+        .send(encode_answer::<method::TerminalAttach>(&answer))
+        .await?;
     match attachment {
         Some(attachment) => converse(attachment, sender, receiver, phase).await,
         None => Ok(()),
@@ -44,8 +46,14 @@ async fn attach(
 ) -> Result<(Attached, Attachment), Failure> {
     let terminal = daemon.inner.terminals.find(&params.terminal)?;
     let observer = params.observer.unwrap_or(false);
-    if params.size.is_some_and(|size| size.cols == 0 || size.rows == 0) {
-        return Err(Failure::new(Code::Invalid, "a terminal's size is at least 1x1"));
+    if params
+        .size
+        .is_some_and(|size| size.cols == 0 || size.rows == 0)
+    {
+        return Err(Failure::new(
+            Code::Invalid,
+            "a terminal's size is at least 1x1",
+        ));
     }
     if !observer {
         daemon.inner.terminals.used(terminal.id());
@@ -106,13 +114,21 @@ async fn send(attachment: &mut Attachment, sender: &Sender) -> Result<(), Stream
 /// A vote counts while the link has a carrier, and a while longer.
 async fn follow_presence(hand: &Hand, mut phase: watch::Receiver<Phase>) {
     loop {
-        if phase.wait_for(|phase| !matches!(phase, Phase::Up(_))).await.is_err() {
+        if phase
+            .wait_for(|phase| !matches!(phase, Phase::Up(_)))
+            .await
+            .is_err()
+        {
             return;
         }
         let back = phase.wait_for(|phase| matches!(phase, Phase::Up(_)));
         if tokio::time::timeout(VOTE_KEPT, back).await.is_err() {
             hand.set_present(false).await;
-            if phase.wait_for(|phase| matches!(phase, Phase::Up(_))).await.is_err() {
+            if phase
+                .wait_for(|phase| matches!(phase, Phase::Up(_)))
+                .await
+                .is_err()
+            {
                 return;
             }
             hand.set_present(true).await;

@@ -36,23 +36,39 @@ pub(crate) struct Caller {
 impl Caller {
     /// The owner, on the local socket.
     pub(crate) fn owner() -> Self {
-        Caller { device: None, admin: true }
+        Caller {
+            device: None,
+            admin: true,
+        }
     }
 
     /// A device, on a link of its own.
     pub(crate) fn device(device: DeviceId) -> Self {
-        Caller { device: Some(device), admin: false }
+        Caller {
+            device: Some(device),
+            admin: false,
+        }
     }
 
     fn origin(&self, key: Option<String>, expect: Option<Cursor>) -> Origin {
-        Origin { device: self.device, key, expect }
+        Origin {
+            device: self.device,
+            key,
+            expect,
+        }
     }
 }
 
 /// Serves a link's streams until it ends.
 pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
     while let Some((sender, receiver)) = link.accept().await {
-        tokio::spawn(serve_stream(daemon.clone(), caller.clone(), link.phase(), sender, receiver));
+        tokio::spawn(serve_stream(
+            daemon.clone(),
+            caller.clone(),
+            link.phase(),
+            sender,
+            receiver,
+        ));
     }
 }
 
@@ -71,7 +87,9 @@ async fn serve_stream(
     };
     let served = match request.number {
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
-        method::TerminalAttach::NUMBER => attach::serve(&daemon, &request, &sender, receiver, phase).await,
+        method::TerminalAttach::NUMBER => {
+            attach::serve(&daemon, &request, &sender, receiver, phase).await
+        }
         _ => sender.send(answer(&daemon, &caller, &request).await).await,
     };
     if served.is_ok() {
@@ -81,18 +99,25 @@ async fn serve_stream(
 
 async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
     let Some(entry) = registry::by_number(request.number) else {
-        let message = format!("this daemon does not know method {:#06x}: upgrade it", request.number);
+        let message = format!(
+            "this daemon does not know method {:#06x}: upgrade it",
+            request.number
+        );
         return encode_failure(Failure::new(Code::UnknownMethod, message));
     };
     if entry.effect == Effect::Admin && !caller.admin {
-        let message =
-            format!("{} is for the daemon's owner: run it on the machine itself", entry.name);
+        let message = format!(
+            "{} is for the daemon's owner: run it on the machine itself",
+            entry.name
+        );
         return encode_failure(Failure::new(Code::Refused, message));
     }
     match request.number {
         method::SessionSnapshot::NUMBER => {
             reply::<method::SessionSnapshot, _>(request, |_| async {
-                Ok(Snapshot { document: daemon.inner.session.snapshot() })
+                Ok(Snapshot {
+                    document: daemon.inner.session.snapshot(),
+                })
             })
             .await
         }
@@ -100,22 +125,26 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::WorkspaceNew, _>(request, |p| workspace::new(daemon, caller, p)).await
         }
         method::WorkspaceRename::NUMBER => {
-            reply::<method::WorkspaceRename, _>(request, |p| workspace::rename(daemon, caller, p)).await
+            reply::<method::WorkspaceRename, _>(request, |p| workspace::rename(daemon, caller, p))
+                .await
         }
         method::WorkspaceClose::NUMBER => {
-            reply::<method::WorkspaceClose, _>(request, |p| workspace::close(daemon, caller, p)).await
+            reply::<method::WorkspaceClose, _>(request, |p| workspace::close(daemon, caller, p))
+                .await
         }
         method::TerminalNew::NUMBER => {
             reply::<method::TerminalNew, _>(request, |p| terminal::new(daemon, caller, p)).await
         }
         method::TerminalRename::NUMBER => {
-            reply::<method::TerminalRename, _>(request, |p| terminal::rename(daemon, caller, p)).await
+            reply::<method::TerminalRename, _>(request, |p| terminal::rename(daemon, caller, p))
+                .await
         }
         method::TerminalClose::NUMBER => {
             reply::<method::TerminalClose, _>(request, |p| terminal::close(daemon, caller, p)).await
         }
         method::TerminalResize::NUMBER => {
-            reply::<method::TerminalResize, _>(request, |p| terminal::resize(daemon, caller, p)).await
+            reply::<method::TerminalResize, _>(request, |p| terminal::resize(daemon, caller, p))
+                .await
         }
         method::TerminalSend::NUMBER => {
             reply::<method::TerminalSend, _>(request, |p| terminal::send(daemon, p)).await
@@ -133,7 +162,8 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::RemotePending, _>(request, |_| remote::pending(daemon)).await
         }
         method::RemoteApprove::NUMBER => {
-            reply::<method::RemoteApprove, _>(request, |p| daemon.inner.session.approve(p.device)).await
+            reply::<method::RemoteApprove, _>(request, |p| daemon.inner.session.approve(p.device))
+                .await
         }
         method::RemoteDeny::NUMBER => {
             reply::<method::RemoteDeny, _>(request, |p| daemon.inner.session.deny(p.device)).await
@@ -145,7 +175,8 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::RemoteConnections, _>(request, |_| remote::connections(daemon)).await
         }
         method::RemoteRevoke::NUMBER => {
-            reply::<method::RemoteRevoke, _>(request, |p| daemon.inner.session.revoke(p.device)).await
+            reply::<method::RemoteRevoke, _>(request, |p| daemon.inner.session.revoke(p.device))
+                .await
         }
         method::ServerStatus::NUMBER => {
             reply::<method::ServerStatus, _>(request, |_| server::status(daemon)).await
@@ -174,7 +205,10 @@ where
 
 fn parse<M: Method>(request: &Message) -> Result<M::Params, Failure> {
     request.parse().map_err(|_| {
-        Failure::new(Code::Invalid, format!("the parameters of {} cannot be read", M::NAME))
+        Failure::new(
+            Code::Invalid,
+            format!("the parameters of {} cannot be read", M::NAME),
+        )
     })
 }
 

@@ -1,8 +1,8 @@
 //! `terminal.*`, but for attachments.
 
 use keepline_protocol::api::terminal::{
-    ScreenText, Sent, TerminalClose, TerminalNew, TerminalPath, TerminalRead, TerminalRename, TerminalResize,
-    TerminalSend, TerminalSignal,
+    ScreenText, Sent, TerminalClose, TerminalNew, TerminalPath, TerminalRead, TerminalRename,
+    TerminalResize, TerminalSend, TerminalSignal,
 };
 use keepline_protocol::api::{Empty, Receipt, Size};
 use keepline_protocol::failure::Failure;
@@ -19,7 +19,11 @@ type Done = Result<Receipt<TerminalPath>, Failure>;
 const FIRST_SIZE: Size = Size::cells(80, 24);
 
 pub(super) async fn new(daemon: &Daemon, caller: &Caller, params: TerminalNew) -> Done {
-    let place = Place::of(params.workspace, params.detached.unwrap_or(false), params.caller)?;
+    let place = Place::of(
+        params.workspace,
+        params.detached.unwrap_or(false),
+        params.caller,
+    )?;
     let new = New {
         place,
         name: params.name.unwrap_or_default(),
@@ -27,21 +31,40 @@ pub(super) async fn new(daemon: &Daemon, caller: &Caller, params: TerminalNew) -
         size: params.size.unwrap_or(FIRST_SIZE),
         argv: params.argv.unwrap_or_default(),
     };
-    daemon.inner.terminals.open(caller.origin(params.key, params.expect), new).await
+    daemon
+        .inner
+        .terminals
+        .open(caller.origin(params.key, params.expect), new)
+        .await
 }
 
 pub(super) async fn rename(daemon: &Daemon, caller: &Caller, params: TerminalRename) -> Done {
-    let mutation = TerminalMutation::Rename { terminal: params.terminal, name: params.name };
-    daemon.inner.session.mutate(caller.origin(params.key, params.expect), mutation).await
+    let mutation = TerminalMutation::Rename {
+        terminal: params.terminal,
+        name: params.name,
+    };
+    daemon
+        .inner
+        .session
+        .mutate(caller.origin(params.key, params.expect), mutation)
+        .await
 }
 
 pub(super) async fn close(daemon: &Daemon, caller: &Caller, params: TerminalClose) -> Done {
-    daemon.inner.terminals.close(caller.origin(params.key, params.expect), params.terminal).await
+    daemon
+        .inner
+        .terminals
+        .close(caller.origin(params.key, params.expect), params.terminal)
+        .await
 }
 
 pub(super) async fn resize(daemon: &Daemon, caller: &Caller, params: TerminalResize) -> Done {
     let origin = caller.origin(params.key, params.expect);
-    daemon.inner.terminals.resize(origin, params.terminal, params.size).await
+    daemon
+        .inner
+        .terminals
+        .resize(origin, params.terminal, params.size)
+        .await
 }
 
 pub(super) async fn send(daemon: &Daemon, params: TerminalSend) -> Result<Sent, Failure> {
@@ -53,10 +76,19 @@ pub(super) async fn send(daemon: &Daemon, params: TerminalSend) -> Result<Sent, 
 }
 
 pub(super) async fn signal(daemon: &Daemon, params: TerminalSignal) -> Result<Empty, Failure> {
-    daemon.inner.terminals.find(&params.terminal)?.signal(&params.signal).await?;
+    daemon
+        .inner
+        .terminals
+        .find(&params.terminal)?
+        .signal(&params.signal)
+        .await?;
     Ok(Empty {})
 }
 
 pub(super) async fn read(daemon: &Daemon, params: TerminalRead) -> Result<ScreenText, Failure> {
-    Ok(daemon.inner.terminals.find(&params.terminal)?.read(params.ansi.unwrap_or(false)))
+    Ok(daemon
+        .inner
+        .terminals
+        .find(&params.terminal)?
+        .read(params.ansi.unwrap_or(false)))
 }

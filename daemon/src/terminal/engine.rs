@@ -15,8 +15,8 @@ use alacritty_terminal::term::cell::Flags;
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
     Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
-    KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode, PrivateMode, Rgb,
-    StandardCharset, TabulationClearMode,
+    KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode,
+    PrivateMode, Rgb, StandardCharset, TabulationClearMode,
 };
 use keepline_protocol::api::Size;
 use unicode_width::UnicodeWidthChar;
@@ -62,7 +62,10 @@ pub(super) struct Replies(Arc<Mutex<Vec<u8>>>);
 
 impl Replies {
     fn push(&self, reply: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(reply.as_bytes());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(reply.as_bytes());
     }
 
     pub(super) fn take(&self) -> Vec<u8> {
@@ -177,11 +180,26 @@ impl Engine {
     pub(super) fn keyboard_modes(&self) -> KeyboardModes {
         let mode = self.term.mode();
         [
-            (TermMode::DISAMBIGUATE_ESC_CODES, KeyboardModes::DISAMBIGUATE_ESC_CODES),
-            (TermMode::REPORT_EVENT_TYPES, KeyboardModes::REPORT_EVENT_TYPES),
-            (TermMode::REPORT_ALTERNATE_KEYS, KeyboardModes::REPORT_ALTERNATE_KEYS),
-            (TermMode::REPORT_ALL_KEYS_AS_ESC, KeyboardModes::REPORT_ALL_KEYS_AS_ESC),
-            (TermMode::REPORT_ASSOCIATED_TEXT, KeyboardModes::REPORT_ASSOCIATED_TEXT),
+            (
+                TermMode::DISAMBIGUATE_ESC_CODES,
+                KeyboardModes::DISAMBIGUATE_ESC_CODES,
+            ),
+            (
+                TermMode::REPORT_EVENT_TYPES,
+                KeyboardModes::REPORT_EVENT_TYPES,
+            ),
+            (
+                TermMode::REPORT_ALTERNATE_KEYS,
+                KeyboardModes::REPORT_ALTERNATE_KEYS,
+            ),
+            (
+                TermMode::REPORT_ALL_KEYS_AS_ESC,
+                KeyboardModes::REPORT_ALL_KEYS_AS_ESC,
+            ),
+            (
+                TermMode::REPORT_ASSOCIATED_TEXT,
+                KeyboardModes::REPORT_ASSOCIATED_TEXT,
+            ),
         ]
         .into_iter()
         .filter(|(theirs, _)| mode.contains(*theirs))
@@ -296,7 +314,9 @@ impl Handler for Engine {
         // Combining characters begin at U+0300.
         if c >= '\u{300}' && c.width() == Some(0) {
             let joined = self.joined_cell();
-            let combining = self.term.grid()[joined].zerowidth().map_or(0, <[char]>::len);
+            let combining = self.term.grid()[joined]
+                .zerowidth()
+                .map_or(0, <[char]>::len);
             if combining >= COMBINING_MAX {
                 return;
             }
@@ -406,7 +426,9 @@ impl Handler for Engine {
                         self.notes.set_mode(1016, false);
                     }
                     NamedPrivateMode::SyncUpdate => self.notes.synchronized = true,
-                    NamedPrivateMode::ColumnMode => self.notes.margins = 0..self.term.screen_lines(),
+                    NamedPrivateMode::ColumnMode => {
+                        self.notes.margins = 0..self.term.screen_lines()
+                    }
                     NamedPrivateMode::BlinkingCursor => {
                         self.notes.cursor_style.get_or_insert_default().blinking = true;
                     }
@@ -423,7 +445,9 @@ impl Handler for Engine {
             PrivateMode::Named(named) => {
                 match named {
                     NamedPrivateMode::SyncUpdate => self.notes.synchronized = false,
-                    NamedPrivateMode::ColumnMode => self.notes.margins = 0..self.term.screen_lines(),
+                    NamedPrivateMode::ColumnMode => {
+                        self.notes.margins = 0..self.term.screen_lines()
+                    }
                     NamedPrivateMode::BlinkingCursor => {
                         self.notes.cursor_style.get_or_insert_default().blinking = false;
                     }
@@ -443,7 +467,8 @@ impl Handler for Engine {
             _ => return self.term.report_private_mode(mode),
         };
         let state = if set { 1 } else { 2 };
-        self.replies.push(&format!("\x1b[?{};{state}$y", mode.raw()));
+        self.replies
+            .push(&format!("\x1b[?{};{state}$y", mode.raw()));
     }
 
     fn identify_terminal(&mut self, intermediate: Option<char>) {
@@ -510,6 +535,7 @@ impl Handler for Engine {
     }
 
     fn report_modify_other_keys(&mut self) {
-        self.replies.push(&format!("\x1b[>4;{}m", self.notes.modify_other_keys));
+        self.replies
+            .push(&format!("\x1b[>4;{}m", self.notes.modify_other_keys));
     }
 }

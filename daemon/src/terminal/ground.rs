@@ -203,12 +203,24 @@ mod tests {
                 let chunk = &stream[at..at + length];
                 let last = ground.advance(chunk);
                 if last > 0 {
-                    assert!(parser_at_ground(&stream[..at + last]), "seed {seed}, at {}", at + last);
+                    assert!(
+                        parser_at_ground(&stream[..at + last]),
+                        "seed {seed}, at {}",
+                        at + last
+                    );
                 }
                 for later in last + 1..=length {
-                    assert!(!parser_at_ground(&stream[..at + later]), "seed {seed}, at {}", at + later);
+                    assert!(
+                        !parser_at_ground(&stream[..at + later]),
+                        "seed {seed}, at {}",
+                        at + later
+                    );
                 }
-                held = if last > 0 { length - last } else { held + length };
+                held = if last > 0 {
+                    length - last
+                } else {
+                    held + length
+                };
                 at += length;
             }
             assert!(held <= stream.len());

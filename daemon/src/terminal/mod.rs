@@ -27,11 +27,11 @@ mod processes;
 mod pty;
 mod rows;
 mod screen;
+#[cfg(test)]
+mod screen_tests;
 mod seats;
 mod shared;
 mod snapshot;
-#[cfg(test)]
-mod screen_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -135,7 +135,10 @@ impl Terminal {
         let mut changed = self.shared.changed.subscribe();
         self.shared.ledger().attach(attachment);
         // Were this cancelled before, the ledger would count an attachment that never leaves.
-        let _seat = Sending { terminal: self, attachment };
+        let _seat = Sending {
+            terminal: self,
+            attachment,
+        };
         self.input(attachment, 0, bytes).await?;
         loop {
             changed.mark_unchanged();
@@ -145,7 +148,8 @@ impl Terminal {
                 return Ok(written);
             }
             if ended {
-                let message = format!("the terminal ended; {written} of {length} bytes were written");
+                let message =
+                    format!("the terminal ended; {written} of {length} bytes were written");
                 return Err(Failure::new(Code::Gone, message));
             }
             // The sender lives as long as this terminal.
@@ -174,8 +178,12 @@ impl Terminal {
     /// # Errors
     /// When no signal has that name, the terminal has ended, or the system refuses.
     pub async fn signal(&self, name: &str) -> Result<(), Failure> {
-        let signal = processes::named(name)
-            .ok_or_else(|| Failure::new(Code::Invalid, format!("there is no signal '{name}' to send")))?;
+        let signal = processes::named(name).ok_or_else(|| {
+            Failure::new(
+                Code::Invalid,
+                format!("there is no signal '{name}' to send"),
+            )
+        })?;
         self.pty.signal(signal).await
     }
 
@@ -238,7 +246,9 @@ impl Terminal {
                 .map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
             if skipped < length {
                 drop(permit.split(skipped));
-                self.pty.writer().input(id, piece.split_off(skipped), permit);
+                self.pty
+                    .writer()
+                    .input(id, piece.split_off(skipped), permit);
             }
             drop(ledger);
             offset = offset.saturating_add(length as u64);

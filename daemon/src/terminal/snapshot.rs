@@ -39,7 +39,12 @@ pub(super) fn encode(engine: &mut Engine, history_lines: usize, history_max: usi
     encode_with(engine, 0, 0, true)
 }
 
-fn encode_with(engine: &mut Engine, history_lines: usize, history_max: usize, bare: bool) -> Vec<u8> {
+fn encode_with(
+    engine: &mut Engine,
+    history_lines: usize,
+    history_max: usize,
+    bare: bool,
+) -> Vec<u8> {
     let mut out = Writer::new(bare);
     put_titles(&mut out, engine);
     put_palette(&mut out, engine);
@@ -77,10 +82,16 @@ fn encode_with(engine: &mut Engine, history_lines: usize, history_max: usize, ba
 fn put_titles(out: &mut Writer, engine: &Engine) {
     let notes = &engine.notes;
     for title in &notes.titles {
-        out.put(format!("\x1b]2;{}\x1b\\\x1b[22;0t", title.as_deref().unwrap_or_default()));
+        out.put(format!(
+            "\x1b]2;{}\x1b\\\x1b[22;0t",
+            title.as_deref().unwrap_or_default()
+        ));
     }
     if notes.title.is_some() || !notes.titles.is_empty() {
-        out.put(format!("\x1b]2;{}\x1b\\", notes.title.as_deref().unwrap_or_default()));
+        out.put(format!(
+            "\x1b]2;{}\x1b\\",
+            notes.title.as_deref().unwrap_or_default()
+        ));
     }
 }
 
@@ -93,7 +104,10 @@ fn put_palette(out: &mut Writer, engine: &Engine) {
                 // Foreground, background and cursor are 256 to 258, and OSC 10 to 12.
                 _ => format!("{}", index - 246),
             };
-            out.put(format!("\x1b]{code};rgb:{:02x}/{:02x}/{:02x}\x1b\\", rgb.r, rgb.g, rgb.b));
+            out.put(format!(
+                "\x1b]{code};rgb:{:02x}/{:02x}/{:02x}\x1b\\",
+                rgb.r, rgb.g, rgb.b
+            ));
         }
     }
 }
@@ -135,7 +149,9 @@ fn put_grid(out: &mut Writer, grid: &Grid<Cell>, history_lines: usize, history_m
     let top = -i32::try_from(lines.len()).unwrap_or(i32::MAX);
     // Without history nothing has to scroll, and blank rows at the bottom need not be written.
     let last = if lines.is_empty() {
-        (0..=bottom).rfind(|&line| content_end(&grid[Line(line)]) > 0).unwrap_or(0)
+        (0..=bottom)
+            .rfind(|&line| content_end(&grid[Line(line)]) > 0)
+            .unwrap_or(0)
     } else {
         bottom
     };
@@ -172,12 +188,16 @@ fn put_repeated(out: &mut Writer, engine: &Engine) {
     // The last column would leave the cursor about to wrap, and not every terminal erases then.
     let free = |row: i32, column: usize| {
         let first = &grid[Line(row)][Column(column)];
-        let erased = Cell { bg: first.bg, ..Cell::default() };
+        let erased = Cell {
+            bg: first.bg,
+            ..Cell::default()
+        };
         (column..column + width).all(|column| grid[Line(row)][Column(column)] == erased)
     };
     let rows = 0..=grid.bottommost_line().0;
     for row in rows.clone().rev() {
-        let Some(column) = (0..columns.saturating_sub(width)).rfind(|&column| free(row, column)) else {
+        let Some(column) = (0..columns.saturating_sub(width)).rfind(|&column| free(row, column))
+        else {
             continue;
         };
         if width == 0 {
@@ -186,7 +206,10 @@ fn put_repeated(out: &mut Writer, engine: &Engine) {
         out.put(format!("\x1b[{};{}H", row + 1, column + 1));
         out.set_pen(&Pen::default());
         out.put(printed.to_string());
-        let erased = Cell { bg: grid[Line(row)][Column(column)].bg, ..Cell::default() };
+        let erased = Cell {
+            bg: grid[Line(row)][Column(column)].bg,
+            ..Cell::default()
+        };
         out.set_pen(&Pen::of(&erased));
         out.put(format!("\x1b[{};{}H\x1b[{width}X", row + 1, column + 1));
         return;
@@ -230,7 +253,16 @@ fn put_active_cursor(out: &mut Writer, engine: &Engine) {
     if origin {
         out.put("\x1b[?6h");
     }
-    put_cursor(out, grid, &grid.cursor, if origin { engine.notes.margins.start } else { 0 });
+    put_cursor(
+        out,
+        grid,
+        &grid.cursor,
+        if origin {
+            engine.notes.margins.start
+        } else {
+            0
+        },
+    );
     if engine.notes.charset == CharsetIndex::G1 {
         out.put("\x0e");
     }
@@ -247,7 +279,11 @@ fn put_cursor(out: &mut Writer, grid: &Grid<Cell>, cursor: &Cursor<Cell>, top: u
     if waits && is_wide(row, column - 1) {
         column -= 1;
     }
-    out.put(format!("\x1b[{};{}H", (line + 1).saturating_sub(top).max(1), column + 1));
+    out.put(format!(
+        "\x1b[{};{}H",
+        (line + 1).saturating_sub(top).max(1),
+        column + 1
+    ));
     if waits {
         out.put_cell(row, column);
     }

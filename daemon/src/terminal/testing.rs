@@ -46,12 +46,24 @@ pub(crate) fn describe(screen: &mut Screen) -> Vec<String> {
     describe_cursor(&mut all, "saved", grid, &grid.saved_cursor);
     all.push(format!("modes {:?}", engine.term.mode()));
     let notes = &engine.notes;
-    all.push(format!("margins {:?} charset {:?}", notes.margins, notes.charset));
+    all.push(format!(
+        "margins {:?} charset {:?}",
+        notes.margins, notes.charset
+    ));
     all.push(format!("tabs {:?}", notes.tabs));
     all.push(format!("titles {:?} {:?}", notes.title, notes.titles));
-    all.push(format!("keyboard {:?} {}", notes.keyboard, notes.modify_other_keys));
-    all.push(format!("style {:?} {}", notes.cursor_style, notes.synchronized));
-    all.push(format!("extra {:?} printed {:?}", notes.modes, notes.printed));
+    all.push(format!(
+        "keyboard {:?} {}",
+        notes.keyboard, notes.modify_other_keys
+    ));
+    all.push(format!(
+        "style {:?} {}",
+        notes.cursor_style, notes.synchronized
+    ));
+    all.push(format!(
+        "extra {:?} printed {:?}",
+        notes.modes, notes.printed
+    ));
     let colors = engine.term.colors();
     let set = (0..259).filter_map(|index| Some((index, colors[index]?)));
     all.push(format!("palette {:?}", set.collect::<Vec<_>>()));
@@ -70,7 +82,11 @@ fn describe_grid(all: &mut Vec<String>, name: &str, grid: &Grid<Cell>) {
                 text.push_str(&format!("<{pen:?}>"));
             }
             let second_half = column > 0 && is_wide(row, column - 1);
-            text.push(if second_half { '·' } else { character(row, column) });
+            text.push(if second_half {
+                '·'
+            } else {
+                character(row, column)
+            });
             text.extend(cell.zerowidth().into_iter().flatten());
         }
         if wraps(row) && line < grid.bottommost_line().0 {
@@ -83,5 +99,8 @@ fn describe_grid(all: &mut Vec<String>, name: &str, grid: &Grid<Cell>) {
 fn describe_cursor(all: &mut Vec<String>, name: &str, grid: &Grid<Cell>, cursor: &Cursor<Cell>) {
     let waits = cursor.input_needs_wrap && cursor.point.column == grid.last_column();
     let pen = Pen::of(&cursor.template);
-    all.push(format!("{name} {:?} {pen:?} {:?} waits {waits}", cursor.point, cursor.charsets));
+    all.push(format!(
+        "{name} {:?} {pen:?} {:?} waits {waits}",
+        cursor.point, cursor.charsets
+    ));
 }
