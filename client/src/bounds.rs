@@ -1,0 +1,69 @@
+//! Every limit of the client: its unit, its reason, and what happens when it is reached.
+
+use std::time::Duration;
+
+/// Bytes of a JSON-RPC line from a consumer to a local socket, its line end not counted. A consumer never sends a longer
+/// one: it refuses the request before it is sent.
+pub const LINE_TO_SERVER_MAX: usize = 1 << 20;
+/// Bytes of a JSON-RPC line from a local socket to a consumer, its line end not counted: a whole document (3 MiB) fits.
+/// A longer one ends the connection, and the request fails.
+pub const LINE_TO_CONSUMER_MAX: usize = 4 << 20;
+/// Bytes of a socket's path: `sun_path` of Linux holds 108 with the final zero. A longer one is one clear error.
+pub const SOCKET_PATH_MAX: usize = 107;
+/// Characters of a machine's name: it stands in file names and in tables. A longer one is a usage error.
+pub const MACHINE_NAME_MAX: usize = 32;
+
+/// Deadline of a request when `--timeout` does not say otherwise. After it the command exits 124.
+pub const REQUEST_TIME: Duration = Duration::from_secs(30);
+/// Longest deadline that `--timeout` takes, in seconds: a day. More is a usage error.
+pub const REQUEST_SECONDS_MAX: u32 = 86_400;
+/// How much longer than the edge the consumer waits, so that the edge, which knows whether the request was sent, is the
+/// one that says how it ended.
+pub const REQUEST_GRACE: Duration = Duration::from_secs(1);
+/// How long `remote known-daemons` waits for one relay's answer. A relay that takes longer is shown as not answering.
+pub const RELAY_STATUS_TIME: Duration = Duration::from_secs(2);
+/// Between two looks at whether a daemon that was told to stop is gone.
+pub const STOP_POLL: Duration = Duration::from_millis(20);
+
+/// Input of one attachment that is kept until it is acknowledged, in bytes. When it is full nothing more is read from
+/// the person or the parent.
+pub const TAIL_MAX: usize = 1 << 20;
+/// Bytes of one input record: a keystroke behind a paste waits for one piece of it at most.
+pub const INPUT_PIECE: usize = 16 << 10;
+/// Bytes that may wait in front of a local socket that does not take them. When they are reached input stays in its tail.
+pub const SOCKET_QUEUE: usize = 64 << 10;
+/// Bytes of one `terminal.send`: its base64 and its frame stay below [`LINE_TO_SERVER_MAX`]. `terminal send -` sends
+/// longer input in pieces.
+pub const SEND_PIECE: usize = 512 << 10;
+/// Bytes of output that may wait for a slow stdout before nothing more is read from the local socket; one record more
+/// can be there. More would be output that an interrupt can no longer drop.
+pub const OUTPUT_QUEUE: usize = 64 << 10;
+/// Bytes that may wait for a slow stderr of `attach --pipe-io`. When they are reached diagnostics are left out, and of
+/// link, size and lost input only the newest or the sum is kept until there is room.
+pub const STDERR_QUEUE: usize = 64 << 10;
+/// Bytes of one line on the stdin of `attach --pipe-io`. A longer one is one diagnostic and skipped.
+pub const PIPE_LINE_MAX: usize = 2 << 20;
+/// How long a lost local socket is tried again before the attachment ends.
+pub const REATTACH_TIME: Duration = Duration::from_secs(5);
+/// Between two tries to attach again: short, because a relay that starts is there at once.
+pub const REATTACH_PAUSE: Duration = Duration::from_millis(100);
+/// How often a local server may break the record protocol before the attachment ends instead of attaching again.
+pub const VIOLATIONS_MAX: u32 = 5;
+/// How long an attachment whose input ended waits for acknowledgement, and then for a slow stdout.
+pub const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// How long a person's terminal may take to accept the restoring bytes before the program ends without.
+pub const RESTORE_TIME: Duration = Duration::from_secs(2);
+/// How long after a size vote its effect is awaited before the parent is told that the size is another.
+pub const SIZE_SETTLE: Duration = Duration::from_millis(300);
+/// How long a person who detaches waits for the last keys to be acknowledged.
+pub const DETACH_TIME: Duration = Duration::from_millis(500);
+/// How long a link is down before a person is told: most cuts are shorter, and the line costs a redraw.
+pub const STATUS_AFTER: Duration = Duration::from_millis(700);
+/// Lines of history in a snapshot when `--history` does not say otherwise.
+pub const HISTORY_LINES: u32 = 1_000;
+/// Bytes of an escape sequence that are held back to see whether it is a query. A longer one is no query that anybody
+/// sends, and passes.
+pub const SEQUENCE_HELD: usize = 256;
+/// Columns and rows that a size given by a person or a parent may have. More is refused: no screen has them, and a
+/// daemon would have to hold them.
+pub const SIDE_MAX: u16 = 4_096;

@@ -1,0 +1,307 @@
+//! The command line as it is written: what clap reads, before anything of it is checked.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// keepline keeps the line to your remote terminals.
+///
+/// Without a command it starts (or finds) this machine's daemon and attaches to the last used live terminal, else to a
+/// new one.
+#[derive(Debug, Parser)]
+#[command(name = "keepline", version, disable_help_subcommand = true)]
+pub(super) struct Line {
+    #[command(flatten)]
+    pub(super) common: Common,
+    #[command(subcommand)]
+    pub(super) command: Option<Noun>,
+}
+
+/// What stands on every command.
+#[derive(Debug, Args)]
+pub(super) struct Common {
+    /// Talk to this machine's daemon, through its relay
+    #[arg(long, global = true, value_name = "MACHINE")]
+    pub(super) machine: Option<String>,
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    /// Give up after this many seconds [default: 30]
+    #[arg(long, global = true, value_name = "SECONDS")]
+    pub(super) timeout: Option<u32>,
+}
+
+/// What stands on every command that changes the session.
+#[derive(Debug, Args)]
+pub(super) struct Change {
+    /// Idempotency key: a repetition under it does nothing and gives the first result
+    #[arg(long, value_name = "KEY")]
+    pub(super) key: Option<String>,
+    /// Only when the session is at exactly this cursor
+    #[arg(long, value_name = "GENERATION:REVISION")]
+    pub(super) expect: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Noun {
+    /// This machine's daemon
+    #[command(subcommand)]
+    Server(ServerVerb),
+    /// Machines and devices
+    #[command(subcommand)]
+    Remote(RemoteVerb),
+    /// The session as a whole
+    #[command(subcommand)]
+    Session(SessionVerb),
+    /// Workspaces
+    #[command(subcommand)]
+    Workspace(WorkspaceVerb),
+    /// Terminals
+    #[command(subcommand)]
+    Terminal(TerminalVerb),
+    /// Attach to a terminal; ~. at the start of a line detaches
+    Attach(AttachLine),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ServerVerb {
+    /// Serve, in the foreground
+    Start(ServerStartLine),
+    /// Say whether the daemon serves
+    Status,
+    /// End the daemon
+    Stop {
+        /// End its terminals too
+        #[arg(long)]
+        all: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ServerStartLine {
+    /// Serve in the background
+    #[arg(long)]
+    pub(super) detach: bool,
+    /// Listen for links over WebSocket here
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(super) remote_ws: Vec<String>,
+    /// Allow plain WebSocket on an address that is not loopback
+    #[arg(long)]
+    pub(super) remote_ws_insecure_bind: bool,
+    /// Let every key in: who can reach the listener may do everything
+    #[arg(long)]
+    pub(super) remote_ws_trusted_carrier: bool,
+    /// Keep a link without a carrier this long, 1 to 86400 [default: 120]
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) remote_resume_lease_seconds: Option<u32>,
+    /// Where the daemon's state is
+    #[arg(long, value_name = "DIR")]
+    pub(super) state_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RemoteVerb {
+    /// Make an invitation file, which enrols one device, and print its path
+    Invite {
+        /// Write it here
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Seconds in which it can be claimed [default: 300]
+        #[arg(long, value_name = "SECONDS")]
+        ttl: Option<u32>,
+        /// Enrol the device without asking
+        #[arg(long)]
+        no_approval: bool,
+        /// Where this daemon can be reached; may be given several times
+        #[arg(long, value_name = "ROUTE")]
+        route: Vec<String>,
+    },
+    /// List devices that wait for approval
+    Pending,
+    /// Let a device in
+    Approve {
+        /// Id, start of one, or name
+        device: String,
+    },
+    /// Do not let a device in
+    Deny {
+        /// Id, start of one, or name
+        device: String,
+    },
+    /// List devices
+    Devices,
+    /// List links
+    Connections,
+    /// Take a device's access away
+    Revoke {
+        /// Id, start of one, or name
+        device: String,
+    },
+    /// Keep a link to a machine
+    Connect {
+        /// Where its daemon is, as ws://HOST:PORT or unix:PATH
+        route: String,
+        /// Stay in the foreground and only keep the link
+        #[arg(long)]
+        headless: bool,
+        /// Enrol with this invitation
+        #[arg(long, value_name = "FILE")]
+        invite_file: Option<PathBuf>,
+        /// Call the machine this
+        #[arg(long, value_name = "MACHINE")]
+        name: Option<String>,
+    },
+    /// List the daemons that this client knows
+    #[command(args_conflicts_with_subcommands = true)]
+    KnownDaemons {
+        #[command(subcommand)]
+        verb: Option<KnownVerb>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KnownVerb {
+    /// Forget a daemon and its key
+    Forget {
+        /// The machine's name
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionVerb {
+    /// Print the session as it is
+    Snapshot,
+    /// Print the session's changes as they come
+    Events {
+        /// One JSON value per line
+        #[arg(long)]
+        jsonl: bool,
+        /// Begin after this cursor
+        #[arg(long, value_name = "GENERATION:REVISION")]
+        since: Option<String>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WorkspaceVerb {
+    /// Make a workspace and print its id
+    New {
+        /// Its name
+        name: Option<String>,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// List workspaces
+    List,
+    /// Name a workspace
+    Rename {
+        /// Id or unique name
+        workspace: String,
+        /// The new name
+        name: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Close a workspace; its terminals live on, detached
+    Close {
+        /// Id or unique name
+        workspace: String,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TerminalVerb {
+    /// Start a terminal and print its id
+    New {
+        /// Show it in this workspace
+        #[arg(long, value_name = "WORKSPACE", conflicts_with = "detached")]
+        workspace: Option<String>,
+        /// Show it nowhere
+        #[arg(long)]
+        detached: bool,
+        /// Its label
+        #[arg(long)]
+        name: Option<String>,
+        /// Where it starts [default: the home directory]
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<String>,
+        /// Its first size [default: 80x24]
+        #[arg(long, value_name = "COLSxROWS")]
+        size: Option<String>,
+        #[command(flatten)]
+        change: Change,
+        /// The program and its arguments [default: the login shell]
+        #[arg(last = true)]
+        argv: Vec<String>,
+    },
+    /// List terminals
+    List,
+    /// Send text as if it were typed, as given
+    Send {
+        /// Id or unique name
+        terminal: String,
+        /// The text; - reads stdin
+        #[arg(allow_hyphen_values = true)]
+        text: String,
+    },
+    /// Print what the screen shows, a line per row
+    Read {
+        /// Id or unique name
+        terminal: String,
+        /// With colours and attributes
+        #[arg(long, conflicts_with = "json")]
+        ansi: bool,
+    },
+    /// Pin a terminal's size
+    Resize {
+        /// Id or unique name
+        terminal: String,
+        /// The size
+        #[arg(value_name = "COLSxROWS")]
+        size: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Name a terminal; an empty name clears it back to the title
+    Rename {
+        /// Id or unique name
+        terminal: String,
+        /// The new name
+        name: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// End a terminal
+    Close {
+        /// Id or unique name
+        terminal: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Send a signal to a terminal's foreground programs
+    Signal {
+        /// Id or unique name
+        terminal: String,
+        /// INT, TERM, HUP, QUIT, KILL, STOP, CONT, USR1, USR2 or WINCH
+        signal: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AttachLine {
+    /// Id or unique name [default: the last used live one, else a new one]
+    #[arg(long, value_name = "ID")]
+    pub(super) terminal: Option<String>,
+    /// For programs: VT bytes on stdout, JSON lines on stdin and stderr
+    #[arg(long)]
+    pub(super) pipe_io: bool,
+    /// Watch only
+    #[arg(long)]
+    pub(super) read_only: bool,
+    /// Lines of history in a snapshot [default: 1000]
+    #[arg(long, value_name = "LINES")]
+    pub(super) history: Option<u32>,
+}

@@ -1,0 +1,121 @@
+//! `attach`, and `keepline` alone.
+
+use keepline_protocol::api::terminal::TerminalNew as New;
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::id::TerminalId;
+use keepline_protocol::registry::method::TerminalNew;
+use serde_json::{Value, json};
+
+use super::{Outcome, Said, read_rows};
+use crate::attach::session::AttachRequest;
+use crate::attach::{person, pipe_io};
+use crate::cli::context::{Context, Host};
+use crate::cli::settings::{Attach, Change};
+use crate::local::LocalClient;
+use crate::paths::{Endpoint, Whose};
+
+pub(super) async fn attach<H: Host>(context: &Context<H>, settings: Attach) -> Outcome {
+    if settings.pipe_io {
+        let exit = match prepare(context, &settings).await {
+            Ok((endpoint, request)) => pipe_io::run(endpoint, request).await,
+            Err(failure) => pipe_io::refuse(&failure).await,
+        };
+        return Ok(Said::Exit(exit));
+    }
+    person::check_terminal()?;
+    let (endpoint, request) = prepare(context, &settings).await?;
+    person::run(endpoint, request).await.map(Said::Exit)
+}
+
+async fn prepare<H: Host>(
+    context: &Context<H>,
+    settings: &Attach,
+) -> Result<(Endpoint, AttachRequest), Failure> {
+    let endpoint = context.endpoint()?;
+    let own = context.own_terminal();
+    let terminal = match &settings.terminal {
+        Some(terminal) => {
+            if endpoint.whose == Whose::OwnDaemon {
+                context.client_of_started().await?;
+            }
+            terminal.clone()
+        }
+        None => last_or_new(context, own).await?,
+    };
+    if let Some(own) = own
+        && means(&endpoint, context, &terminal, own).await
+    {
+        return Err(Failure::new(
+            Code::Refused,
+            "attach refuses the terminal that it runs in: its output would be its own input",
+        ));
+    }
+    Ok((
+        endpoint,
+        AttachRequest {
+            terminal,
+            size: None,
+            observer: settings.read_only,
+            history: settings.history,
+            timeout: context.common.timeout,
+            patient: settings.pipe_io,
+        },
+    ))
+}
+
+/// Whether `terminal`, an id or a name, means the terminal `own`. When the list cannot be had, a name is taken for
+/// another one: attaching will fail for the same reason.
+async fn means<H: Host>(
+    endpoint: &Endpoint,
+    context: &Context<H>,
+    terminal: &str,
+    own: TerminalId,
+) -> bool {
+    if let Ok(id) = terminal.parse::<TerminalId>() {
+        return id == own;
+    }
+    let Ok(mut client) = LocalClient::connect(endpoint).await else {
+        return false;
+    };
+    let own = own.to_string();
+    let rows = client
+        .call("terminal.list", json!({}), context.common.timeout)
+        .await
+        .ok()
+        .and_then(|answer| read_rows(answer, "terminals"))
+        .unwrap_or_default();
+    rows.iter()
+        .any(|row| text(row, "id") == own && text(row, "name") == terminal)
+}
+
+/// The live terminal that was used last, else a new one of this screen's size.
+async fn last_or_new<H: Host>(
+    context: &Context<H>,
+    own: Option<TerminalId>,
+) -> Result<String, Failure> {
+    let mut client = context.client_of_started().await?;
+    let timeout = context.common.timeout;
+    let answer = client.call("terminal.list", json!({}), timeout).await?;
+    let own_text = own.map(|own| own.to_string());
+    let last = read_rows(answer, "terminals")
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|row| matches!(text(row, "lifecycle"), "running" | "launching"))
+        .filter(|row| Some(text(row, "id")) != own_text.as_deref())
+        .max_by_key(|row| row.get("used_ms").and_then(Value::as_u64).unwrap_or(0));
+    if let Some(row) = last {
+        return Ok(text(&row, "id").to_owned());
+    }
+    let params = New {
+        key: Change::default().key()?,
+        caller: own.filter(|_| context.common.machine.is_none()),
+        size: person::size(),
+        ..New::default()
+    };
+    let made = client.request::<TerminalNew>(&params, timeout).await?;
+    Ok(made.value.terminal.to_string())
+}
+
+fn text<'a>(row: &'a Value, field: &str) -> &'a str {
+    row.get(field).and_then(Value::as_str).unwrap_or("")
+}

@@ -1,0 +1,211 @@
+//! The commands, by noun.
+
+mod attach;
+mod known;
+mod remote;
+mod server;
+mod session;
+mod terminal;
+mod workspace;
+
+use keepline_protocol::api::Receipt;
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::registry::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::context::{Context, Host};
+use super::print;
+use super::settings::{Change, Consumer};
+use super::text;
+
+/// What a command says when it is done.
+enum Said {
+    /// Data for stdout.
+    Data(String),
+    /// It printed what there was itself, and exits with this code.
+    Exit(u8),
+}
+
+type Outcome = Result<Said, Failure>;
+
+pub(super) async fn run<H: Host>(consumer: Consumer, context: &Context<H>) -> u8 {
+    let outcome = match consumer {
+        Consumer::ServerStatus => server::status(context).await,
+        Consumer::ServerStop => server::stop(context).await,
+        Consumer::RemoteInvite(invite) => remote::invite(context, invite).await,
+        Consumer::RemotePending => remote::pending(context).await,
+        Consumer::RemoteApprove(device) => remote::approve(context, device).await,
+        Consumer::RemoteDeny(device) => remote::deny(context, device).await,
+        Consumer::RemoteDevices => remote::devices(context).await,
+        Consumer::RemoteConnections => remote::connections(context).await,
+        Consumer::RemoteRevoke(device) => remote::revoke(context, device).await,
+        Consumer::KnownDaemons => known::list(context).await,
+        Consumer::ForgetDaemon(name) => known::forget(context, &name),
+        Consumer::SessionSnapshot => session::snapshot(context).await,
+        Consumer::SessionEvents(events) => session::events(context, events).await,
+        Consumer::WorkspaceNew(name, change) => workspace::new(context, name, change).await,
+        Consumer::WorkspaceList => workspace::list(context).await,
+        Consumer::WorkspaceRename(workspace, name, change) => {
+            workspace::rename(context, workspace, name, change).await
+        }
+        Consumer::WorkspaceClose(workspace, change) => {
+            workspace::close(context, workspace, change).await
+        }
+        Consumer::TerminalNew(new, change) => terminal::new(context, new, change).await,
+        Consumer::TerminalList => terminal::list(context).await,
+        Consumer::TerminalSend(terminal, text) => terminal::send(context, terminal, text).await,
+        Consumer::TerminalRead(terminal, ansi) => terminal::read(context, terminal, ansi).await,
+        Consumer::TerminalResize(terminal, size, change) => {
+            terminal::resize(context, terminal, size, change).await
+        }
+        Consumer::TerminalRename(terminal, name, change) => {
+            terminal::rename(context, terminal, name, change).await
+        }
+        Consumer::TerminalClose(terminal, change) => {
+            terminal::close(context, terminal, change).await
+        }
+        Consumer::TerminalSignal(terminal, signal) => {
+            terminal::signal(context, terminal, signal).await
+        }
+        Consumer::Attach(settings) => attach::attach(context, settings).await,
+    };
+    let outcome = outcome.and_then(|said| match said {
+        Said::Data(data) => print::stdout(&data).map(|_| 0),
+        Said::Exit(exit) => Ok(exit),
+    });
+    outcome.unwrap_or_else(|failure| print::fail(&failure))
+}
+
+/// `value` as one line of JSON.
+fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string(value)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::new(Code::Internal, format!("no JSON form: {error}")))
+}
+
+/// Asks for `M` on a new connection.
+async fn ask<M: Method, H: Host>(
+    context: &Context<H>,
+    params: M::Params,
+) -> Result<M::Answer, Failure> {
+    context
+        .client()
+        .await?
+        .request::<M>(&params, context.common.timeout)
+        .await
+}
+
+/// What a mutation says: with `--json` its receipt, else `plain`.
+fn receipt<T: Serialize, H>(
+    context: &Context<H>,
+    receipt: &Receipt<T>,
+    plain: impl FnOnce(&T) -> String,
+) -> Outcome {
+    Ok(Said::Data(if context.common.json {
+        json_line(receipt)?
+    } else {
+        plain(&receipt.value)
+    }))
+}
+
+impl Change {
+    /// The key, which is made here when none was given: what is repeated on the way must be known to be the same.
+    fn key(&self) -> Result<Option<String>, Failure> {
+        if self.key.is_some() {
+            return Ok(self.key.clone());
+        }
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| {
+            Failure::new(
+                Code::Failed,
+                format!("no randomness from the system: {error}"),
+            )
+        })?;
+        Ok(Some(data_encoding::HEXLOWER.encode(&random)))
+    }
+}
+
+/// How fresh what an edge answers from its document is.
+#[derive(Debug, Deserialize)]
+struct Freshness {
+    state: String,
+    #[serde(default)]
+    since_ms: u64,
+}
+
+impl Freshness {
+    fn is_stale(&self) -> bool {
+        self.state != "live"
+    }
+
+    /// Tells a person that what they see is not live.
+    fn tell(&self) {
+        if self.is_stale() {
+            print::note(&format!(
+                "stale: the machine is not connected, this is from {} ago",
+                text::age(text::now_ms(), self.since_ms)
+            ));
+        }
+    }
+}
+
+/// Asks for a list that the edge answers from its document: its rows, told when they are stale. Stale rows say so
+/// themselves too, because an array has no place for it.
+async fn rows<H: Host>(
+    context: &Context<H>,
+    method: &str,
+    collection: &str,
+) -> Result<Vec<Value>, Failure> {
+    let mut client = context.client().await?;
+    let answer = client
+        .call(method, serde_json::json!({}), context.common.timeout)
+        .await?;
+    read_rows(answer, collection).ok_or_else(|| {
+        Failure::new(
+            Code::Failed,
+            format!(
+                "the answer to {method} has no {collection}: is the other side another version?"
+            ),
+        )
+    })
+}
+
+fn read_rows(mut answer: Value, collection: &str) -> Option<Vec<Value>> {
+    let freshness = answer.get_mut("freshness").map(Value::take);
+    let Value::Array(mut rows) = answer.get_mut(collection)?.take() else {
+        return None;
+    };
+    if let Some(value) = freshness
+        && let Ok(freshness) = serde_json::from_value::<Freshness>(value.clone())
+        && freshness.is_stale()
+    {
+        freshness.tell();
+        for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+            row.insert("freshness".to_owned(), value.clone());
+        }
+    }
+    Some(rows)
+}
+
+/// Rows in the order that they say themselves.
+fn in_order(mut rows: Vec<Value>) -> Vec<Value> {
+    rows.sort_by_key(|row| row.get("index").and_then(Value::as_u64).unwrap_or(u64::MAX));
+    rows
+}
+
+/// A field of a row as a person reads it; `-` when it is absent, null or empty.
+fn cell(row: &Value, field: &str) -> String {
+    match row.get(field) {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) if text.is_empty() => "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A field that is a time, as how long ago it was.
+fn age_cell(row: &Value, field: &str) -> String {
+    let then = row.get(field).and_then(Value::as_u64).unwrap_or(0);
+    text::age(text::now_ms(), then)
+}

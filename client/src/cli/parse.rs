@@ -1,0 +1,501 @@
+//! From the command line as it is written to checked settings.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use keepline_protocol::api::{Cursor, Size};
+
+use super::arguments::{
+    AttachLine, Change as RawChange, KnownVerb, Line, Noun, RemoteVerb, ServerStartLine,
+    ServerVerb, SessionVerb, TerminalVerb, WorkspaceVerb,
+};
+use super::settings::{
+    Attach, Change, Command, Common, Consumer, Events, Invite, Invocation, RemoteConnect,
+    ServerStart, TerminalNew, Text,
+};
+use crate::bounds::{HISTORY_LINES, REQUEST_SECONDS_MAX, REQUEST_TIME, SIDE_MAX};
+use crate::paths::MachineName;
+
+/// A command line that asks for nothing that can be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It asks for help or the version: print this on stdout and exit 0.
+    Show(String),
+    /// It is wrong: say this one sentence and exit 2, or 1 in the way of `attach --pipe-io` when it asks for that.
+    Usage {
+        /// What is wrong.
+        sentence: String,
+        /// Whether it asks for `attach --pipe-io`, which has its own way to fail.
+        pipe_io: bool,
+    },
+}
+
+const SIGNALS: [&str; 10] = [
+    "INT", "TERM", "HUP", "QUIT", "KILL", "STOP", "CONT", "USR1", "USR2", "WINCH",
+];
+const LEASE_DEFAULT: u32 = 120;
+const LEASE_MAX: u32 = 86_400;
+
+/// Reads a command line, the program's name first.
+///
+/// # Errors
+/// When it asks for help, or cannot be used.
+pub fn parse<I, T>(arguments: I) -> Result<Invocation, Unusable>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let written = |word: &str| {
+        arguments
+            .iter()
+            .take_while(|argument| *argument != "--")
+            .any(|argument| argument == word)
+    };
+    let pipe_io = written("attach") && written("--pipe-io");
+    let usage = |sentence: String| Unusable::Usage { sentence, pipe_io };
+    match Line::try_parse_from(&arguments) {
+        Ok(line) => checked(line).map_err(usage),
+        Err(error) => Err(match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                Unusable::Show(error.render().to_string())
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+                usage(format!(
+                    "a command is missing: see {} --help",
+                    so_far(&arguments)
+                ))
+            }
+            _ => usage(sentence(&error.render().to_string())),
+        }),
+    }
+}
+
+fn so_far(arguments: &[OsString]) -> String {
+    std::iter::once("keepline".into())
+        .chain(arguments.iter().skip(1).map(|a| a.to_string_lossy()))
+        .filter(|word: &std::borrow::Cow<'_, str>| !word.starts_with('-'))
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The first paragraph of clap's message, as one line.
+fn sentence(message: &str) -> String {
+    let paragraph: Vec<&str> = message
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let line = paragraph.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+fn checked(line: Line) -> Result<Invocation, String> {
+    let machine = line
+        .common
+        .machine
+        .as_deref()
+        .map(str::parse::<MachineName>)
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let timeout = match line.common.timeout {
+        None => REQUEST_TIME,
+        Some(seconds @ 1..=REQUEST_SECONDS_MAX) => Duration::from_secs(seconds.into()),
+        Some(_) => {
+            return Err(format!(
+                "--timeout takes 1 to {REQUEST_SECONDS_MAX} seconds"
+            ));
+        }
+    };
+    let command = command(line.command)?;
+    let own = matches!(
+        &command,
+        Command::ServerStart(_)
+            | Command::RemoteConnect(_)
+            | Command::Consumer(Consumer::KnownDaemons | Consumer::ForgetDaemon(_))
+    );
+    if own && machine.is_some() {
+        return Err("--machine does not stand on this command, which is about this machine".into());
+    }
+    Ok(Invocation {
+        command,
+        common: Common {
+            machine,
+            json: line.common.json,
+            timeout,
+        },
+    })
+}
+
+fn command(noun: Option<Noun>) -> Result<Command, String> {
+    Ok(match noun {
+        None => Command::Bare(attach(AttachLine {
+            terminal: None,
+            pipe_io: false,
+            read_only: false,
+            history: None,
+        })?),
+        Some(Noun::Server(ServerVerb::Start(line))) => Command::ServerStart(server_start(line)?),
+        Some(Noun::Server(ServerVerb::Status)) => Command::Consumer(Consumer::ServerStatus),
+        // Until there is a keeper, every terminal ends with the daemon.
+        Some(Noun::Server(ServerVerb::Stop { all: _ })) => Command::Consumer(Consumer::ServerStop),
+        Some(Noun::Remote(verb)) => remote(verb)?,
+        Some(Noun::Session(SessionVerb::Snapshot)) => Command::Consumer(Consumer::SessionSnapshot),
+        Some(Noun::Session(SessionVerb::Events { jsonl, since })) => {
+            Command::Consumer(Consumer::SessionEvents(Events {
+                jsonl,
+                since: since.as_deref().map(cursor).transpose()?,
+            }))
+        }
+        Some(Noun::Workspace(verb)) => Command::Consumer(workspace(verb)?),
+        Some(Noun::Terminal(verb)) => Command::Consumer(terminal(verb)?),
+        Some(Noun::Attach(line)) => Command::Consumer(Consumer::Attach(attach(line)?)),
+    })
+}
+
+fn server_start(line: ServerStartLine) -> Result<ServerStart, String> {
+    let seconds = line.remote_resume_lease_seconds.unwrap_or(LEASE_DEFAULT);
+    if !(1..=LEASE_MAX).contains(&seconds) {
+        return Err(format!(
+            "--remote-resume-lease-seconds takes 1 to {LEASE_MAX}"
+        ));
+    }
+    let remote_ws = line
+        .remote_ws
+        .iter()
+        .map(|text| listen_address(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(open) = remote_ws
+        .iter()
+        .find(|address| !address.ip().is_loopback() && !line.remote_ws_insecure_bind)
+    {
+        return Err(format!(
+            "--remote-ws {open} is not loopback: plain WebSocket there needs --remote-ws-insecure-bind"
+        ));
+    }
+    Ok(ServerStart {
+        detach: line.detach,
+        remote_ws,
+        remote_ws_insecure_bind: line.remote_ws_insecure_bind,
+        remote_ws_trusted_carrier: line.remote_ws_trusted_carrier,
+        resume_lease: Duration::from_secs(seconds.into()),
+        state_dir: line.state_dir,
+    })
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(Ok(port)) = text.strip_prefix("localhost:").map(str::parse::<u16>) {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        format!("'{text}' is no address to listen on: write 127.0.0.1:PORT or [::1]:PORT")
+    })
+}
+
+fn remote(verb: RemoteVerb) -> Result<Command, String> {
+    Ok(Command::Consumer(match verb {
+        RemoteVerb::Connect {
+            route,
+            headless,
+            invite_file,
+            name,
+        } => {
+            return Ok(Command::RemoteConnect(RemoteConnect {
+                route,
+                headless,
+                invite_file,
+                name: name
+                    .as_deref()
+                    .map(str::parse::<MachineName>)
+                    .transpose()
+                    .map_err(|error| error.to_string())?,
+            }));
+        }
+        RemoteVerb::Invite {
+            out,
+            ttl,
+            no_approval,
+            route,
+        } => {
+            if ttl == Some(0) {
+                return Err("--ttl takes at least one second".into());
+            }
+            Consumer::RemoteInvite(Invite {
+                out,
+                ttl_seconds: ttl,
+                no_approval,
+                routes: route,
+            })
+        }
+        RemoteVerb::Pending => Consumer::RemotePending,
+        RemoteVerb::Approve { device } => Consumer::RemoteApprove(device),
+        RemoteVerb::Deny { device } => Consumer::RemoteDeny(device),
+        RemoteVerb::Devices => Consumer::RemoteDevices,
+        RemoteVerb::Connections => Consumer::RemoteConnections,
+        RemoteVerb::Revoke { device } => Consumer::RemoteRevoke(device),
+        RemoteVerb::KnownDaemons { verb: None } => Consumer::KnownDaemons,
+        RemoteVerb::KnownDaemons {
+            verb: Some(KnownVerb::Forget { name }),
+        } => Consumer::ForgetDaemon(
+            name.parse()
+                .map_err(|error: crate::paths::InvalidMachineName| error.to_string())?,
+        ),
+    }))
+}
+
+fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
+    let named = |name: &str| {
+        if name.is_empty() {
+            Err("a workspace's name is never empty".to_owned())
+        } else {
+            Ok(())
+        }
+    };
+    Ok(match verb {
+        WorkspaceVerb::New { name, change: raw } => {
+            name.as_deref().map(named).transpose()?;
+            Consumer::WorkspaceNew(name, change(raw)?)
+        }
+        WorkspaceVerb::List => Consumer::WorkspaceList,
+        WorkspaceVerb::Rename {
+            workspace,
+            name,
+            change: raw,
+        } => {
+            named(&name)?;
+            Consumer::WorkspaceRename(workspace, name, change(raw)?)
+        }
+        WorkspaceVerb::Close {
+            workspace,
+            change: raw,
+        } => Consumer::WorkspaceClose(workspace, change(raw)?),
+    })
+}
+
+fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
+    Ok(match verb {
+        TerminalVerb::New {
+            workspace,
+            detached,
+            name,
+            cwd,
+            size: raw_size,
+            change: raw,
+            argv,
+        } => Consumer::TerminalNew(
+            TerminalNew {
+                workspace,
+                detached,
+                name,
+                cwd,
+                size: raw_size.as_deref().map(size).transpose()?,
+                argv,
+            },
+            change(raw)?,
+        ),
+        TerminalVerb::List => Consumer::TerminalList,
+        TerminalVerb::Send { terminal, text } => Consumer::TerminalSend(
+            terminal,
+            if text == "-" {
+                Text::Stdin
+            } else {
+                Text::Given(text)
+            },
+        ),
+        TerminalVerb::Read { terminal, ansi } => Consumer::TerminalRead(terminal, ansi),
+        TerminalVerb::Resize {
+            terminal,
+            size: raw_size,
+            change: raw,
+        } => Consumer::TerminalResize(terminal, size(&raw_size)?, change(raw)?),
+        TerminalVerb::Rename {
+            terminal,
+            name,
+            change: raw,
+        } => Consumer::TerminalRename(terminal, name, change(raw)?),
+        TerminalVerb::Close {
+            terminal,
+            change: raw,
+        } => Consumer::TerminalClose(terminal, change(raw)?),
+        TerminalVerb::Signal { terminal, signal } => {
+            let upper = signal.to_ascii_uppercase();
+            let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+            if !SIGNALS.contains(&name) {
+                return Err(format!(
+                    "'{signal}' is no signal that can be sent: it is one of {}",
+                    SIGNALS.join(", ")
+                ));
+            }
+            Consumer::TerminalSignal(terminal, name.to_owned())
+        }
+    })
+}
+
+fn attach(line: AttachLine) -> Result<Attach, String> {
+    if line.pipe_io && line.terminal.is_none() {
+        return Err("attach --pipe-io needs --terminal ID".into());
+    }
+    Ok(Attach {
+        terminal: line.terminal,
+        pipe_io: line.pipe_io,
+        read_only: line.read_only,
+        history: line.history.unwrap_or(HISTORY_LINES),
+    })
+}
+
+fn change(raw: RawChange) -> Result<Change, String> {
+    if raw.key.as_deref() == Some("") {
+        return Err("an idempotency key is never empty".into());
+    }
+    Ok(Change {
+        key: raw.key,
+        expect: raw.expect.as_deref().map(cursor).transpose()?,
+    })
+}
+
+fn cursor(text: &str) -> Result<Cursor, String> {
+    text.split_once(':')
+        .and_then(|(generation, revision)| {
+            Some(Cursor {
+                generation: generation.parse().ok()?,
+                revision: revision.parse().ok()?,
+            })
+        })
+        .ok_or_else(|| {
+            format!(
+                "'{text}' is no cursor: it is GENERATION:REVISION, as session snapshot shows it"
+            )
+        })
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    text.split_once(['x', 'X'])
+        .and_then(|(cols, rows)| Some((cols.parse().ok()?, rows.parse().ok()?)))
+        .filter(|(cols, rows)| (1..=SIDE_MAX).contains(cols) && (1..=SIDE_MAX).contains(rows))
+        .map(|(cols, rows)| Size::cells(cols, rows))
+        .ok_or_else(|| format!("'{text}' is no size: it is COLSxROWS, each 1 to {SIDE_MAX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Invocation, Unusable> {
+        parse(std::iter::once("keepline").chain(line.split_whitespace()))
+    }
+
+    fn consumer(line: &str) -> Consumer {
+        match read(line).unwrap().command {
+            Command::Consumer(consumer) => consumer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Line::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_mean_what_they_say() {
+        let generation = "ab".repeat(16);
+        let Consumer::TerminalNew(new, change) = consumer(&format!(
+            "terminal new --workspace w --size 100x30 --key k --expect {generation}:7 -- sh -c x"
+        )) else {
+            panic!("no terminal new");
+        };
+        assert_eq!(new.size, Some(Size::cells(100, 30)));
+        assert_eq!(new.argv, ["sh", "-c", "x"]);
+        assert_eq!(change.key.as_deref(), Some("k"));
+        assert_eq!(change.expect.map(|cursor| cursor.revision), Some(7));
+        assert_eq!(
+            consumer("terminal send t -"),
+            Consumer::TerminalSend("t".into(), Text::Stdin)
+        );
+        assert_eq!(
+            consumer("terminal send t -la"),
+            Consumer::TerminalSend("t".into(), Text::Given("-la".into()))
+        );
+        assert_eq!(
+            consumer("terminal signal t sigint"),
+            Consumer::TerminalSignal("t".into(), "INT".into())
+        );
+        assert_eq!(consumer("remote known-daemons"), Consumer::KnownDaemons);
+        let list = read("workspace list --machine box --json --timeout 3").unwrap();
+        assert_eq!(list.common.machine.unwrap().as_str(), "box");
+        assert!(list.common.json);
+        assert_eq!(list.common.timeout, Duration::from_secs(3));
+        assert!(matches!(
+            read("").unwrap().command,
+            Command::Bare(Attach { history: 1000, .. })
+        ));
+        let Command::ServerStart(start) =
+            read("server start --remote-ws [::1]:7 --remote-ws localhost:8")
+                .unwrap()
+                .command
+        else {
+            panic!("no server start");
+        };
+        assert_eq!(start.remote_ws.len(), 2);
+        assert_eq!(start.resume_lease, Duration::from_secs(120));
+        let Command::RemoteConnect(connect) =
+            read("remote connect ws://h:1 --headless --name box --json")
+                .unwrap()
+                .command
+        else {
+            panic!("no remote connect");
+        };
+        assert!(connect.headless);
+    }
+
+    #[test]
+    fn a_wrong_line_gets_one_sentence() {
+        for line in [
+            "nonsense",
+            "terminal",
+            "terminal new --size 0x3",
+            "terminal resize t",
+            "workspace rename w",
+            "attach --history many",
+            "session events --since 7",
+            "terminal signal t NOPE",
+            "server start --remote-ws 0.0.0.0:1",
+            "server start --remote-ws nowhere",
+            "server start --remote-resume-lease-seconds 0",
+            "server start --machine m",
+            "workspace list --machine UPPER",
+            "workspace list --timeout 0",
+            "terminal list --key k",
+            "terminal new --workspace w --detached",
+            "remote connect ws://h --name -x",
+        ] {
+            match read(line) {
+                Err(Unusable::Usage { sentence, pipe_io }) => {
+                    assert!(!pipe_io, "{line}");
+                    assert!(
+                        !sentence.is_empty() && !sentence.contains('\n'),
+                        "{sentence}"
+                    );
+                    assert!(!sentence.contains("Usage:"), "{sentence}");
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        assert!(matches!(
+            read("attach --pipe-io"),
+            Err(Unusable::Usage { pipe_io: true, .. })
+        ));
+        assert!(
+            matches!(read("--version"), Err(Unusable::Show(text)) if text.starts_with("keepline "))
+        );
+        assert!(matches!(
+            read("terminal new --help"),
+            Err(Unusable::Show(_))
+        ));
+    }
+}
