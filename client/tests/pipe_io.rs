@@ -1,5 +1,7 @@
 //! `attach --pipe-io`: the built program between real pipes, against a fake local server.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
 use std::process::{ExitStatus, Stdio};
