@@ -51,6 +51,9 @@ pub const REATTACH_PAUSE: Duration = Duration::from_millis(100);
 pub const VIOLATIONS_MAX: u32 = 5;
 /// How long an attachment whose input ended waits for acknowledgement, and then for a slow stdout.
 pub const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// How long stdout and stderr each get for what waits when an attachment ends and its parent has left: enough for a
+/// stream that is read, little for one that is not. What is not taken by then is dropped.
+pub const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// How long a person's terminal may take to accept the restoring bytes before the program ends without.
 pub const RESTORE_TIME: Duration = Duration::from_secs(2);
 /// How long after a size vote its effect is awaited before the parent is told that the size is another.
