@@ -13,7 +13,15 @@ use serde_json::value::RawValue;
 
 /// The collections that every document has, present even when empty.
 const COLLECTIONS: &[&str] = &[
-    "workspaces", "screens", "panes", "tabs", "terminals", "browsers", "agents", "notifications", "clients",
+    "workspaces",
+    "screens",
+    "panes",
+    "tabs",
+    "terminals",
+    "browsers",
+    "agents",
+    "notifications",
+    "clients",
 ];
 
 /// Why a snapshot or delta is not taken. All of these mean that a new snapshot is needed.
@@ -74,7 +82,13 @@ impl Row {
     fn parse(json: Box<RawValue>) -> Result<(String, Self), Refused> {
         let keyed: Keyed = serde_json::from_str(json.get())
             .map_err(|error| Refused::Malformed(format!("a row has no id: {error}")))?;
-        Ok((keyed.id, Row { index: keyed.index, json }))
+        Ok((
+            keyed.id,
+            Row {
+                index: keyed.index,
+                json,
+            },
+        ))
     }
 }
 
@@ -84,14 +98,27 @@ impl Document {
     /// # Errors
     /// When a modelled collection is missing, is no array, or holds an id twice.
     pub fn parse(json: &str) -> Result<Self, Refused> {
-        let malformed = |error: serde_json::Error| Refused::Malformed(format!("no document: {error}"));
-        let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).map_err(malformed)?;
-        let cursor = members.remove("cursor").ok_or_else(|| Refused::Malformed("no cursor".to_owned()))?;
+        let malformed =
+            |error: serde_json::Error| Refused::Malformed(format!("no document: {error}"));
+        let mut members: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(json).map_err(malformed)?;
+        let cursor = members
+            .remove("cursor")
+            .ok_or_else(|| Refused::Malformed("no cursor".to_owned()))?;
         let cursor = serde_json::from_str(cursor.get()).map_err(malformed)?;
-        let mut document = Document { cursor, rows: BTreeMap::new(), others: BTreeMap::new() };
+        let mut document = Document {
+            cursor,
+            rows: BTreeMap::new(),
+            others: BTreeMap::new(),
+        };
         for name in COLLECTIONS {
-            if !members.get(*name).is_some_and(|member| member.get().starts_with('[')) {
-                return Err(Refused::Malformed(format!("'{name}' is missing or no array")));
+            if !members
+                .get(*name)
+                .is_some_and(|member| member.get().starts_with('['))
+            {
+                return Err(Refused::Malformed(format!(
+                    "'{name}' is missing or no array"
+                )));
             }
         }
         for (name, member) in members {
@@ -136,7 +163,10 @@ impl Document {
                 ("upsert", Some(json)) => {
                     let (id, row) = Row::parse(json)?;
                     if id != change.id {
-                        return Err(Refused::Malformed(format!("the row of {} says it is {id}", change.id)));
+                        return Err(Refused::Malformed(format!(
+                            "the row of {} says it is {id}",
+                            change.id
+                        )));
                     }
                     Some(row)
                 }
@@ -145,7 +175,10 @@ impl Document {
             checked.push((collection, change.id, row));
         }
         for (collection, id, row) in checked {
-            let rows = self.rows.get_mut(&collection).expect("the collection was looked up above");
+            let rows = self
+                .rows
+                .get_mut(&collection)
+                .expect("the collection was looked up above");
             match row {
                 Some(row) => rows.insert(id, row),
                 None => rows.remove(&id),
@@ -164,7 +197,8 @@ impl Document {
     /// The rows of a collection, by index.
     #[must_use]
     pub fn rows(&self, collection: &str) -> Vec<&RawValue> {
-        let mut rows: Vec<(&String, &Row)> = self.rows.get(collection).into_iter().flatten().collect();
+        let mut rows: Vec<(&String, &Row)> =
+            self.rows.get(collection).into_iter().flatten().collect();
         rows.sort_by_key(|(id, row)| (row.index, *id));
         rows.into_iter().map(|(_, row)| &*row.json).collect()
     }
@@ -172,11 +206,18 @@ impl Document {
     /// Every member but the cursor, as a JSON object's members.
     #[must_use]
     pub fn members(&self) -> serde_json::Map<String, serde_json::Value> {
-        let value = |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or(serde_json::Value::Null);
-        let mut members: serde_json::Map<_, _> =
-            self.others.iter().map(|(name, raw)| (name.clone(), value(raw))).collect();
+        let value =
+            |raw: &RawValue| serde_json::from_str(raw.get()).unwrap_or(serde_json::Value::Null);
+        let mut members: serde_json::Map<_, _> = self
+            .others
+            .iter()
+            .map(|(name, raw)| (name.clone(), value(raw)))
+            .collect();
         for name in self.rows.keys() {
-            members.insert(name.clone(), self.rows(name).into_iter().map(value).collect());
+            members.insert(
+                name.clone(),
+                self.rows(name).into_iter().map(value).collect(),
+            );
         }
         members
     }
@@ -207,16 +248,36 @@ mod tests {
     }
 
     fn terminals(document: &Document) -> Vec<String> {
-        document.rows("terminals").into_iter().map(|row| row.get().to_owned()).collect()
+        document
+            .rows("terminals")
+            .into_iter()
+            .map(|row| row.get().to_owned())
+            .collect()
     }
 
     #[test]
     fn a_delta_moves_the_document_and_unknown_fields_survive() {
-        let mut document = Document::parse(&snapshot(4, r#"[{"id":"b","index":2,"new":[1]},{"id":"a","index":1}]"#)).unwrap();
-        assert_eq!(terminals(&document), [r#"{"id":"a","index":1}"#, r#"{"id":"b","index":2,"new":[1]}"#]);
+        let mut document = Document::parse(&snapshot(
+            4,
+            r#"[{"id":"b","index":2,"new":[1]},{"id":"a","index":1}]"#,
+        ))
+        .unwrap();
+        assert_eq!(
+            terminals(&document),
+            [
+                r#"{"id":"a","index":1}"#,
+                r#"{"id":"b","index":2,"new":[1]}"#
+            ]
+        );
         let change = r#"[{"op":"delete","kind":"terminal","id":"a"},{"op":"upsert","kind":"terminal","id":"c","row":{"id":"c","index":0}}]"#;
         document.apply(&delta(4, 5, change)).unwrap();
-        assert_eq!(terminals(&document), [r#"{"id":"c","index":0}"#, r#"{"id":"b","index":2,"new":[1]}"#]);
+        assert_eq!(
+            terminals(&document),
+            [
+                r#"{"id":"c","index":0}"#,
+                r#"{"id":"b","index":2,"new":[1]}"#
+            ]
+        );
         assert_eq!(document.cursor().revision, 5);
         assert_eq!(document.members()["later"]["x"], 1);
     }
@@ -229,9 +290,15 @@ mod tests {
         let other = delta(4, 5, "[]").replace(GENERATION, "ff112233445566778899aabbccddeeff");
         assert_eq!(document.apply(&other), Err(Refused::NotNext));
         let half = r#"[{"op":"delete","kind":"terminal","id":"a"},{"op":"upsert","kind":"whale","id":"w","row":{"id":"w"}}]"#;
-        assert_eq!(document.apply(&delta(4, 5, half)), Err(Refused::UnknownKind("whale".to_owned())));
+        assert_eq!(
+            document.apply(&delta(4, 5, half)),
+            Err(Refused::UnknownKind("whale".to_owned()))
+        );
         let lying = r#"[{"op":"upsert","kind":"terminal","id":"a","row":{"id":"b"}}]"#;
-        assert!(matches!(document.apply(&delta(4, 5, lying)), Err(Refused::Malformed(_))));
+        assert!(matches!(
+            document.apply(&delta(4, 5, lying)),
+            Err(Refused::Malformed(_))
+        ));
         assert_eq!(terminals(&document), [r#"{"id":"a"}"#]);
         assert_eq!(document.cursor().revision, 4);
     }

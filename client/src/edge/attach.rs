@@ -23,7 +23,7 @@ use tokio::time::{timeout, timeout_at};
 use super::Edge;
 use super::connection::Output;
 use crate::attach::input::{Lost, Tail};
-use crate::bounds::{CARRIER_WAIT, INPUT_PIECE};
+use crate::bounds::{CARRIER_WAIT, DRAIN_TIME, INPUT_PIECE};
 use crate::local::{RecordReader, RecordWriter};
 use crate::uplink::Uplink;
 
@@ -48,7 +48,10 @@ impl Edge {
     ) -> Option<Attachment> {
         let attached = async {
             let params: TerminalAttach = serde_json::from_value(params).map_err(|error| {
-                Failure::new(Code::Invalid, format!("the parameters of terminal.attach do not fit: {error}"))
+                Failure::new(
+                    Code::Invalid,
+                    format!("the parameters of terminal.attach do not fit: {error}"),
+                )
             })?;
             let deadline = tokio::time::Instant::now() + time;
             let uplink = self.inner.uplink.clone();
@@ -70,8 +73,21 @@ impl Edge {
                 .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
             let written = attached.written;
             // By its id from here on: a name may mean another terminal tomorrow.
-            let params = TerminalAttach { terminal: attached.terminal.to_string(), ..params };
-            Ok((Attachment { uplink, params, link, sender, receiver, written }, answer))
+            let params = TerminalAttach {
+                terminal: attached.terminal.to_string(),
+                ..params
+            };
+            Ok((
+                Attachment {
+                    uplink,
+                    params,
+                    link,
+                    sender,
+                    receiver,
+                    written,
+                },
+                answer,
+            ))
         };
         match attached.await {
             Ok((attachment, answer)) => {
@@ -91,7 +107,10 @@ type Asked = Result<(keepline_protocol::api::terminal::Attached, Sender, Receive
 /// Asks on one link; nothing when that link ended before the answer was there.
 async fn ask(link: &Link, params: &TerminalAttach) -> Option<Asked> {
     let (sender, mut receiver) = link.open(Lane::Interactive);
-    sender.send(encode_request::<method::TerminalAttach>(params)).await.ok()?;
+    sender
+        .send(encode_request::<method::TerminalAttach>(params))
+        .await
+        .ok()?;
     let answer = match receiver.message().await {
         Ok(Some(message)) => message.answer::<method::TerminalAttach>(),
         Ok(None) | Err(ReceiveError::Reset) => return None,
@@ -117,6 +136,7 @@ struct State {
     tail: Tail,
     /// The consumer's vote that was not sent on this link yet.
     vote: Option<Size>,
+    consumer_gone: bool,
 }
 
 impl Shared {
@@ -129,7 +149,7 @@ impl Shared {
 enum Part {
     /// The link ended.
     LinkLost,
-    /// The consumer went away, or broke the protocol.
+    /// The consumer went away, and what it typed was sent.
     ConsumerGone,
     /// The terminal ended, and the consumer was told.
     Ended,
@@ -137,20 +157,42 @@ enum Part {
 
 impl Attachment {
     /// Serves the attachment until the terminal ends or the consumer goes away.
-    pub(super) async fn run(mut self, reader: OwnedReadHalf, rest: BytesMut, writer: OwnedWriteHalf) {
+    pub(super) async fn run(
+        mut self,
+        reader: OwnedReadHalf,
+        rest: BytesMut,
+        writer: OwnedWriteHalf,
+    ) {
         let mut reader = RecordReader::new(reader, rest);
         let mut writer = RecordWriter::new(writer);
         let shared = Shared {
-            state: Mutex::new(State { tail: Tail::new(self.written), vote: None }),
+            state: Mutex::new(State {
+                tail: Tail::new(self.written),
+                vote: None,
+                consumer_gone: false,
+            }),
             upward: Notify::new(),
             room: Notify::new(),
         };
         let mut changes = self.uplink.changes();
         loop {
             let part = {
-                let consumer = take(&mut reader, &shared);
+                let consumer = async {
+                    take(&mut reader, &shared).await;
+                    // What it typed is still sent; not for ever, when the program does not take it.
+                    shared.state().consumer_gone = true;
+                    shared.upward.notify_one();
+                    tokio::time::sleep(DRAIN_TIME).await;
+                    Part::ConsumerGone
+                };
                 let daemon = give(&self.sender, &shared);
-                let down = pass_down(&mut self.receiver, &mut self.params.from_offset, &shared, &mut writer, &mut changes);
+                let down = pass_down(
+                    &mut self.receiver,
+                    &mut self.params.from_offset,
+                    &shared,
+                    &mut writer,
+                    &mut changes,
+                );
                 tokio::select! {
                     part = consumer => part,
                     part = daemon => part,
@@ -159,28 +201,19 @@ impl Attachment {
             };
             match part {
                 Part::LinkLost => {}
-                Part::ConsumerGone => return self.finish(&shared).await,
+                Part::ConsumerGone => return,
                 Part::Ended => {
                     while !writer.is_empty() && writer.flush().await.is_ok() {}
                     return;
                 }
             }
-            if !self.attach_again(&shared, &mut writer, &mut reader, &mut changes).await {
+            if !self
+                .attach_again(&shared, &mut writer, &mut reader, &mut changes)
+                .await
+            {
                 return;
             }
         }
-    }
-
-    /// What the consumer typed before it went away is still sent.
-    async fn finish(&self, shared: &Shared) {
-        loop {
-            let piece = shared.state().tail.next_piece(INPUT_PIECE);
-            let Some((offset, bytes)) = piece else { break };
-            if self.sender.send(encode_record(&Record::Input { offset, bytes })).await.is_err() {
-                return;
-            }
-        }
-        self.sender.finish();
     }
 
     /// Attaches on the next link; false when that is the end.
@@ -217,7 +250,7 @@ impl Attachment {
         let (link, asked) = tokio::select! {
             asked = asking => asked,
             () = told => return false,
-            _ = take(reader, shared) => return false,
+            () = take(reader, shared) => return false,
         };
         match asked {
             Ok((attached, sender, receiver)) => {
@@ -227,9 +260,14 @@ impl Attachment {
                     state.tail.attached(attached.written, attached.remembered)
                 };
                 if lost != Lost::default() {
-                    writer.push(&Record::Lost { unsent: lost.unsent, unknown: lost.unknown });
+                    writer.push(&Record::Lost {
+                        unsent: lost.unsent,
+                        unknown: lost.unknown,
+                    });
                 }
-                writer.push(&Record::InputAcknowledged(shared.state().tail.acknowledged()));
+                writer.push(&Record::InputAcknowledged(
+                    shared.state().tail.acknowledged(),
+                ));
                 shared.room.notify_one();
                 shared.upward.notify_one();
                 (self.link, self.sender, self.receiver) = (link, sender, receiver);
@@ -238,7 +276,10 @@ impl Attachment {
             Err(failure) => {
                 let lost = shared.state().tail.abandon();
                 if lost != Lost::default() {
-                    writer.push(&Record::Lost { unsent: lost.unsent, unknown: lost.unknown });
+                    writer.push(&Record::Lost {
+                        unsent: lost.unsent,
+                        unknown: lost.unknown,
+                    });
                 }
                 if matches!(failure.code, Code::Gone | Code::NotFound) {
                     // The daemon was started anew and the terminal did not outlive it, or it was closed meanwhile.
@@ -251,8 +292,8 @@ impl Attachment {
     }
 }
 
-/// Takes the consumer's records while there is room for input.
-async fn take(reader: &mut RecordReader, shared: &Shared) -> Part {
+/// Takes the consumer's records while there is room for input, until it goes away or breaks the protocol.
+async fn take(reader: &mut RecordReader, shared: &Shared) {
     loop {
         if shared.state().tail.room() == 0 {
             shared.room.notified().await;
@@ -262,17 +303,21 @@ async fn take(reader: &mut RecordReader, shared: &Shared) -> Part {
             Ok(Some(Record::Input { offset, mut bytes })) => {
                 let mut state = shared.state();
                 // Repeated input is dropped; a gap is no conversation that can go on.
-                let Some(known) = state.tail.end().checked_sub(offset) else { return Part::ConsumerGone };
-                let known = usize::try_from(known).unwrap_or(usize::MAX).min(bytes.len());
+                let Some(known) = state.tail.end().checked_sub(offset) else {
+                    return;
+                };
+                let known = usize::try_from(known)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 drop(bytes.split_to(known));
                 state.tail.push(&mut bytes);
                 if !bytes.is_empty() {
                     // More than the consumer may have unacknowledged.
-                    return Part::ConsumerGone;
+                    return;
                 }
             }
             Ok(Some(Record::Size(size))) => shared.state().vote = Some(size),
-            Ok(Some(_)) | Err(_) | Ok(None) => return Part::ConsumerGone,
+            Ok(Some(_)) | Err(_) | Ok(None) => return,
         }
         shared.upward.notify_one();
     }
@@ -281,18 +326,26 @@ async fn take(reader: &mut RecordReader, shared: &Shared) -> Part {
 /// Gives the daemon what the consumer typed and voted.
 async fn give(sender: &Sender, shared: &Shared) -> Part {
     loop {
-        let record = {
+        let (record, consumer_gone) = {
             let mut state = shared.state();
-            match state.vote.take() {
+            let record = match state.vote.take() {
                 Some(size) => Some(Record::Size(size)),
-                None => state.tail.next_piece(INPUT_PIECE).map(|(offset, bytes)| Record::Input { offset, bytes }),
-            }
+                None => state
+                    .tail
+                    .next_piece(INPUT_PIECE)
+                    .map(|(offset, bytes)| Record::Input { offset, bytes }),
+            };
+            (record, state.consumer_gone)
         };
         match record {
             Some(record) => {
                 if sender.send(encode_record(&record)).await.is_err() {
                     return Part::LinkLost;
                 }
+            }
+            None if consumer_gone => {
+                sender.finish();
+                return Part::ConsumerGone;
             }
             None => shared.upward.notified().await,
         }
@@ -311,7 +364,8 @@ async fn pass_down(
         let record = tokio::select! {
             flushed = writer.flush(), if !writer.is_empty() => match flushed {
                 Ok(()) => continue,
-                Err(_) => return Part::ConsumerGone,
+                // The taking side notices too, and lets what was typed go up first.
+                Err(_) => std::future::pending().await,
             },
             Ok(()) = changes.changed() => changes.borrow_and_update().record(),
             message = receiver.message(), if writer.has_room() => match message {
@@ -325,13 +379,19 @@ async fn pass_down(
                 Ok(None) | Err(_) => return Part::LinkLost,
             },
         };
+        let record = match record {
+            Record::InputAcknowledged(offset) => {
+                let mut state = shared.state();
+                state.tail.acknowledge(offset);
+                shared.room.notify_one();
+                // The daemon may have started counting anew; the consumer's count never jumps.
+                Record::InputAcknowledged(state.tail.acknowledged())
+            }
+            record => record,
+        };
         match &record {
             Record::Snapshot { through, .. } => *held = Some(*through),
             Record::Output { offset, bytes } => *held = Some(offset + bytes.len() as u64),
-            Record::InputAcknowledged(offset) => {
-                shared.state().tail.acknowledge(*offset);
-                shared.room.notify_one();
-            }
             _ => {}
         }
         writer.push(&record);

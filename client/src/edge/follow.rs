@@ -55,7 +55,9 @@ impl Follower {
             cursor: watch::channel(None).0,
             phase: watch::channel(Phase::Recovering).0,
         };
-        let follower = Follower { shared: Arc::new(shared) };
+        let follower = Follower {
+            shared: Arc::new(shared),
+        };
         tokio::spawn(follower.clone().run(uplink));
         follower
     }
@@ -63,7 +65,11 @@ impl Follower {
     /// Looks at the document, when there is one.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Document, Phase) -> T) -> Option<T> {
         let phase = *self.shared.phase.borrow();
-        let document = self.shared.document.read().unwrap_or_else(PoisonError::into_inner);
+        let document = self
+            .shared
+            .document
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         document.as_ref().map(|document| look(document, phase))
     }
 
@@ -73,14 +79,21 @@ impl Follower {
 
     /// Waits until there is a document.
     pub(super) async fn present(&self) {
-        let _ = self.shared.cursor.subscribe().wait_for(Option::is_some).await;
+        let _ = self
+            .shared
+            .cursor
+            .subscribe()
+            .wait_for(Option::is_some)
+            .await;
     }
 
     /// Waits until the document has reached a receipt, or no longer than `longest`, so that who wrote can read it.
     pub(super) async fn reached(&self, receipt: Cursor, longest: Duration) {
         let mut cursor = self.shared.cursor.subscribe();
         let reached = cursor.wait_for(|cursor| {
-            cursor.is_some_and(|cursor| cursor.generation != receipt.generation || cursor.revision >= receipt.revision)
+            cursor.is_some_and(|cursor| {
+                cursor.generation != receipt.generation || cursor.revision >= receipt.revision
+            })
         });
         let _ = tokio::time::timeout(longest, reached).await;
     }
@@ -113,7 +126,11 @@ impl Follower {
     /// Follows on one stream until the link has ended; an error when something was refused.
     async fn follow(&self, link: &Link, since: Option<Cursor>) -> Result<(), Refused> {
         let (sender, mut receiver) = link.open(Lane::Control);
-        if sender.send(encode_request::<method::SessionEvents>(&Events { since })).await.is_err() {
+        if sender
+            .send(encode_request::<method::SessionEvents>(&Events { since }))
+            .await
+            .is_err()
+        {
             return Ok(());
         }
         let malformed = |what: &dyn std::fmt::Display| Refused::Malformed(what.to_string());
@@ -126,15 +143,24 @@ impl Follower {
                 Err(error) => return Err(malformed(&error)),
             };
             let begin = if !started {
-                let answer = message.answer::<method::SessionEvents>().map_err(|error| malformed(&error))?;
+                let answer = message
+                    .answer::<method::SessionEvents>()
+                    .map_err(|error| malformed(&error))?;
                 Some(answer.map_err(|failure| malformed(&failure))?)
             } else if message.number == RESET {
-                Some(message.parse::<EventsStarted>().map_err(|error| malformed(&error))?)
+                Some(
+                    message
+                        .parse::<EventsStarted>()
+                        .map_err(|error| malformed(&error))?,
+                )
             } else {
                 None
             };
             match begin {
-                Some(EventsStarted { document: Some(document), .. }) => {
+                Some(EventsStarted {
+                    document: Some(document),
+                    ..
+                }) => {
                     self.install(Document::parse(document.as_str())?);
                 }
                 Some(EventsStarted { document: None, .. }) if since.is_none() => {
@@ -149,18 +175,28 @@ impl Follower {
                 None => {}
             }
             started = true;
-            self.shared.phase.send_if_modified(|phase| std::mem::replace(phase, Phase::Healthy) != Phase::Healthy);
+            self.shared.phase.send_if_modified(|phase| {
+                std::mem::replace(phase, Phase::Healthy) != Phase::Healthy
+            });
         }
     }
 
     fn install(&self, document: Document) {
         let cursor = document.cursor();
-        *self.shared.document.write().unwrap_or_else(PoisonError::into_inner) = Some(document);
+        *self
+            .shared
+            .document
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Some(document);
         self.shared.cursor.send_replace(Some(cursor));
     }
 
     fn apply(&self, delta: &str) -> Result<(), Refused> {
-        let mut document = self.shared.document.write().unwrap_or_else(PoisonError::into_inner);
+        let mut document = self
+            .shared
+            .document
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let Some(document) = document.as_mut() else {
             return Err(Refused::NotNext);
         };

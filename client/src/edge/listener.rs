@@ -25,7 +25,10 @@ impl LocalListener {
     /// [`Code::Busy`], naming the pid, when another process serves it; [`Code::Failed`] when the system refuses.
     pub fn bind(path: &Path) -> Result<Self, Failure> {
         let failed = |what: &str, error: std::io::Error| {
-            Failure::new(Code::Failed, format!("cannot {what} {}: {error}", path.display()))
+            Failure::new(
+                Code::Failed,
+                format!("cannot {what} {}: {error}", path.display()),
+            )
         };
         let lock_path = path.with_extension("lock");
         let mut lock = OpenOptions::new()
@@ -39,8 +42,12 @@ impl LocalListener {
             .map_err(|error| failed("lock", error))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
-            let _ = lock.by_ref().take(32).read_to_string(&mut pid);
-            let message = format!("{} is served by process {} already", path.display(), pid.trim());
+            let _ = (&lock).take(32).read_to_string(&mut pid);
+            let message = format!(
+                "{} is served by process {} already",
+                path.display(),
+                pid.trim()
+            );
             return Err(Failure::new(Code::Busy, message));
         }
         let pid = std::process::id().to_string();
@@ -56,8 +63,13 @@ impl LocalListener {
             _ => {}
         }
         let listener = UnixListener::bind(path).map_err(|error| failed("listen on", error))?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| failed("protect", error))?;
-        Ok(LocalListener { listener, path: path.to_owned(), _lock: lock })
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))
+            .map_err(|error| failed("protect", error))?;
+        Ok(LocalListener {
+            listener,
+            path: path.to_owned(),
+            _lock: lock,
+        })
     }
 
     /// The next consumer. One of another user is turned away.
@@ -96,7 +108,10 @@ mod tests {
         let listener = LocalListener::bind(&path).unwrap();
         let second = LocalListener::bind(&path).err().unwrap();
         assert_eq!(second.code, Code::Busy);
-        assert!(second.message.contains(&std::process::id().to_string()), "{second}");
+        assert!(
+            second.message.contains(&std::process::id().to_string()),
+            "{second}"
+        );
         let (near, far) = tokio::join!(UnixStream::connect(&path), listener.accept());
         drop((near.unwrap(), far));
         drop(listener);

@@ -43,7 +43,13 @@ impl Edge {
     #[must_use]
     pub fn start(uplink: Uplink, route: Option<String>) -> Self {
         let follower = Follower::start(uplink.clone());
-        Edge { inner: Arc::new(Inner { uplink, follower, route }) }
+        Edge {
+            inner: Arc::new(Inner {
+                uplink,
+                follower,
+                route,
+            }),
+        }
     }
 
     /// Serves a consumer until it goes away. `prefix` was read from the connection already.
@@ -68,7 +74,9 @@ impl Edge {
     /// A collection as its `list` gives it; nothing when there is no document yet.
     fn list(&self, collection: &str) -> Option<Value> {
         let freshness = self.freshness();
-        self.inner.follower.read(|document, _| json!({ collection: document.rows(collection), "freshness": freshness }))
+        self.inner.follower.read(
+            |document, _| json!({ collection: document.rows(collection), "freshness": freshness }),
+        )
     }
 
     fn freshness(&self) -> Value {

@@ -32,7 +32,10 @@ impl Edge {
         let deadline = Instant::now() + time;
         name_the_request(entry, &mut params);
         let bytes = (entry.params_from_json)(params).map_err(|error| {
-            Failure::new(Code::Invalid, format!("the parameters of {} do not fit: {error}", entry.name))
+            Failure::new(
+                Code::Invalid,
+                format!("the parameters of {} do not fit: {error}", entry.name),
+            )
         })?;
         let uplink = &self.inner.uplink;
         let first = timeout(CARRIER_WAIT.min(time), uplink.link_after(None)).await;
@@ -47,12 +50,17 @@ impl Edge {
                 }
             }
         };
-        let message = timeout_at(deadline, exchange).await.map_err(|_| self.too_late(entry, time))?;
+        let message = timeout_at(deadline, exchange)
+            .await
+            .map_err(|_| self.too_late(entry, time))?;
         let answer = read(entry, &message)?;
         if entry.effect == Effect::Mutation
             && let Ok(receipt) = serde_json::from_str::<Receipt>(answer.get())
         {
-            let cursor = Cursor { generation: receipt.generation, revision: receipt.revision };
+            let cursor = Cursor {
+                generation: receipt.generation,
+                revision: receipt.revision,
+            };
             self.inner.follower.reached(cursor, RECEIPT_WAIT).await;
         }
         Ok(answer)
@@ -61,10 +69,20 @@ impl Edge {
     fn too_late(&self, entry: &Entry, time: Duration) -> Failure {
         let changes = !matches!(entry.effect, Effect::Read | Effect::Stream);
         if changes && !self.inner.uplink.is_up() {
-            let message = format!("the link failed during {}: whether it took effect is not known", entry.name);
+            let message = format!(
+                "the link failed during {}: whether it took effect is not known",
+                entry.name
+            );
             return Failure::new(Code::OutcomeUnknown, message);
         }
-        Failure::new(Code::Timeout, format!("{} was not answered within {} s", entry.name, time.as_secs_f32()))
+        Failure::new(
+            Code::Timeout,
+            format!(
+                "{} was not answered within {} s",
+                entry.name,
+                time.as_secs_f32()
+            ),
+        )
     }
 }
 
@@ -76,8 +94,10 @@ struct Receipt {
 
 /// Gives a request that has none the name under which it can be repeated.
 fn name_the_request(entry: &Entry, params: &mut Value) {
-    let Value::Object(members) = params else { return };
-    let mut absent = |name: &str| members.get(name).is_none_or(Value::is_null);
+    let Value::Object(members) = params else {
+        return;
+    };
+    let absent = |name: &str| members.get(name).is_none_or(Value::is_null);
     if entry.effect == Effect::Mutation && absent("key") {
         let key = data_encoding::HEXLOWER.encode(&entropy::<16>());
         members.insert("key".to_owned(), key.into());
@@ -90,7 +110,11 @@ fn name_the_request(entry: &Entry, params: &mut Value) {
 /// Asks on one link; nothing when that link ended before the answer was there.
 async fn ask(link: &Link, entry: &Entry, params: &[u8]) -> Option<Message> {
     // What is typed keeps its place among keys; everything else is control.
-    let lane = if entry.effect == Effect::Input { Lane::Interactive } else { Lane::Control };
+    let lane = if entry.effect == Effect::Input {
+        Lane::Interactive
+    } else {
+        Lane::Control
+    };
     let (sender, mut receiver) = link.open(lane);
     sender.send(encode_raw(entry.number, params)).await.ok()?;
     sender.finish();
@@ -105,6 +129,9 @@ fn read(entry: &Entry, message: &Message) -> Result<Box<RawValue>, Failure> {
         let body: FailureBody = message.parse().map_err(|error| unreadable(&error))?;
         Err(body.into())
     } else {
-        Err(unreadable(&format!("the daemon answered {} with message {:#06x}", entry.name, message.number)))
+        Err(unreadable(&format!(
+            "the daemon answered {} with message {:#06x}",
+            entry.name, message.number
+        )))
     }
 }
