@@ -51,6 +51,9 @@ pub const REATTACH_PAUSE: Duration = Duration::from_millis(100);
 pub const VIOLATIONS_MAX: u32 = 5;
 /// How long an attachment whose input ended waits for acknowledgement, and then for a slow stdout.
 pub const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// How long stdout and stderr each get for what waits when an attachment ends and its parent has left: enough for a
+/// stream that is read, little for one that is not. What is not taken by then is dropped.
+pub const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// How long a person's terminal may take to accept the restoring bytes before the program ends without.
 pub const RESTORE_TIME: Duration = Duration::from_secs(2);
 /// How long after a size vote its effect is awaited before the parent is told that the size is another.
@@ -67,3 +70,29 @@ pub const SEQUENCE_HELD: usize = 256;
 /// Columns and rows that a size given by a person or a parent may have. More is refused: no screen has them, and a
 /// daemon would have to hold them.
 pub const SIDE_MAX: u16 = 4_096;
+
+/// How long a request waits for a carrier before it fails; then nothing was sent.
+pub const CARRIER_WAIT: Duration = Duration::from_secs(2);
+/// How long a mutation's answer is held until the document shows it, so that a script reads what it wrote.
+pub const RECEIPT_WAIT: Duration = Duration::from_millis(500);
+/// Refusals of the document in a row after which a link's stream of changes is given up.
+pub const REPAIRS_MAX: u32 = 5;
+/// Requests of one consumer that are served at once. The next ones wait unread.
+pub const REQUESTS_AT_ONCE: usize = 64;
+/// Shortest bound of the wait before a link is tried again; it doubles with each failure.
+pub const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// Longest bound of that wait.
+pub const RETRY_LONGEST: Duration = Duration::from_secs(5);
+/// Wait before a refusal that anybody can forge is asked for again; it doubles up to [`FORGEABLE_LONGEST`].
+pub const FORGEABLE_FIRST: Duration = Duration::from_secs(5);
+/// Longest wait after a refusal that anybody can forge.
+pub const FORGEABLE_LONGEST: Duration = Duration::from_secs(60);
+/// Wait between two questions of a device that its daemon's owner has not decided about.
+pub const PENDING_RETRY: Duration = Duration::from_secs(5);
+/// Handshakes that the daemon dropped right after an invitation was shown, in a row, before it is believed that the
+/// invitation is wrong: a network that cuts does not do so at the same place again and again.
+pub const CLAIMS_DROPPED_MAX: u32 = 3;
+/// Bytes of a file of this install's state: a few hundred are needed. A longer one is refused.
+pub const STATE_FILE_MAX: u64 = 64 << 10;
+/// Silence of a daemon that holds a pending device's carrier, which it probes, after which the carrier counts as dead.
+pub const PENDING_SILENCE: Duration = Duration::from_secs(10);

@@ -1,5 +1,7 @@
 //! The other commands: the built program against a fake local server.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
 use std::os::unix::fs::PermissionsExt;

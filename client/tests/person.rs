@@ -1,5 +1,7 @@
 //! Interactive `attach`: the built program on a real PTY, which is put back on every way out.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! The engine of attach against a fake local server: everything exactly once, through cuts, lies and loss.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod support;
 
 use std::sync::Arc;

@@ -177,7 +177,10 @@ impl Terminals {
                 else => break,
             }
         }
-        let exit = exited.borrow().clone().unwrap_or_else(|| Exit::Reason("lost".to_owned()));
+        let exit = exited
+            .borrow()
+            .clone()
+            .unwrap_or_else(|| Exit::Reason("lost".to_owned()));
         let exit = if self.live().stopping {
             Exit::Reason(DAEMON_STOPPED.to_owned())
         } else {

@@ -29,6 +29,8 @@ pub enum Effect {
     Mutation,
     /// Changes something outside the graph and is safe to repeat because its parameters identify it.
     Input,
+    /// Changes something outside the graph and must not be repeated.
+    Once,
     /// Opens a conversation on its stream.
     Stream,
     /// Needs the `admin` scope.
@@ -122,7 +124,7 @@ methods! {
     0x0303 "terminal.close" TerminalClose: Mutation (terminal::TerminalClose) -> Receipt<terminal::TerminalPath>;
     0x0304 "terminal.resize" TerminalResize: Mutation (terminal::TerminalResize) -> Receipt<terminal::TerminalPath>;
     0x0305 "terminal.send" TerminalSend: Input (terminal::TerminalSend) -> terminal::Sent;
-    0x0306 "terminal.signal" TerminalSignal: Input (terminal::TerminalSignal) -> Empty;
+    0x0306 "terminal.signal" TerminalSignal: Once (terminal::TerminalSignal) -> Empty;
     0x0307 "terminal.read" TerminalRead: Read (terminal::TerminalRead) -> terminal::ScreenText;
     0x0308 "terminal.attach" TerminalAttach: Stream (terminal::TerminalAttach) -> terminal::Attached;
     0x0401 "remote.invite" RemoteInvite: Admin (remote::Invite) -> remote::Invited;

@@ -5,8 +5,6 @@
 //! it, null when it has none), `parent-closed` and `daemon-lost`; when nothing was attached to also `usage`, `not-found`, `refused` and `failed`. The
 //! status of all but the first is the exit code.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use keepline_protocol::api::Size;
 use keepline_protocol::failure::{Code, Failure};
@@ -20,7 +18,9 @@ use super::input::Lost;
 use super::pipe_line::{Asked, parse};
 use super::session::{AttachRequest, Event, Session};
 use super::writer::{self, Output};
-use crate::bounds::{DRAIN_TIME, OUTPUT_QUEUE, PIPE_LINE_MAX, SIZE_SETTLE, STDERR_QUEUE};
+use crate::bounds::{
+    DRAIN_TIME, FLUSH_TIME, OUTPUT_QUEUE, PIPE_LINE_MAX, SIZE_SETTLE, STDERR_QUEUE,
+};
 use crate::local::{Line, LineBuffer};
 use crate::paths::Endpoint;
 
@@ -280,11 +280,14 @@ impl PipeIo {
         if !lost.is_nothing() {
             self.told.lost(lost);
         }
-        // A parent that still holds stdin open may take its time to read the last output.
-        let mut deadline = self
-            .closing
-            .or_else(|| (end.reason == "parent-closed").then(|| Instant::now() + DRAIN_TIME));
-        let drained = wait(
+        // A parent that still holds stdin open may take its time to read the last output; one that closed it gets what
+        // is left of its time, and always enough for a stream that is read.
+        let soon = || Instant::now() + FLUSH_TIME;
+        let mut deadline = match self.closing {
+            Some(closing) => Some(closing.max(soon())),
+            None => (end.reason == "parent-closed").then(soon),
+        };
+        wait(
             &mut self.stdout,
             &mut self.stdin,
             &mut self.signals,
@@ -292,10 +295,7 @@ impl PipeIo {
         )
         .await;
         self.told.exit(&end);
-        if !drained {
-            // Whoever does not read stdout may still read stderr.
-            deadline = Some(Instant::now() + Duration::from_secs(1));
-        }
+        let mut deadline = deadline.map(|_| soon());
         wait(
             &mut self.told.stderr,
             &mut self.stdin,
@@ -313,19 +313,19 @@ async fn wait(
     stdin: &mut Receiver<Bytes>,
     signals: &mut [Signal; 3],
     deadline: &mut Option<Instant>,
-) -> bool {
+) {
     let [term, hangup, interrupt] = signals;
     loop {
         tokio::select! {
             biased;
-            () = output.drained() => return true,
+            () = output.drained() => return,
             piece = stdin.recv(), if deadline.is_none() => if piece.is_none() {
                 *deadline = Some(Instant::now() + DRAIN_TIME);
             },
-            () = at(*deadline) => return false,
-            _ = term.recv() => return false,
-            _ = hangup.recv() => return false,
-            _ = interrupt.recv() => return false,
+            () = at(*deadline) => return,
+            _ = term.recv() => return,
+            _ = hangup.recv() => return,
+            _ = interrupt.recv() => return,
         }
     }
 }

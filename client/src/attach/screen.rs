@@ -124,3 +124,50 @@ fn restore() {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    /// The panic itself, which happens in a process of its own.
+    #[test]
+    #[ignore = "only a_panic_restores_the_terminal runs it, on a PTY"]
+    fn panics_in_raw_mode() {
+        let raw = Raw::enter().unwrap();
+        std::thread::spawn(|| panic!("of another thread"))
+            .join()
+            .unwrap_err();
+        // What would restore it as well must not hide that the hook did.
+        std::mem::forget(raw);
+    }
+
+    #[tokio::test]
+    async fn a_panic_restores_the_terminal() {
+        let (mut pty, pts) = pty_process::open().unwrap();
+        pty.resize(pty_process::Size::new(24, 80)).unwrap();
+        let before = tcgetattr(&pty).unwrap();
+        let mut child = pty_process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "attach::screen::tests::panics_in_raw_mode",
+                "--exact",
+                "--ignored",
+                "--nocapture",
+            ])
+            .spawn(pts)
+            .unwrap();
+        let mut shown = Vec::new();
+        while let Ok(1..) = pty.read_buf(&mut shown).await {}
+        assert!(child.wait().await.unwrap().success());
+        let shown = String::from_utf8_lossy(&shown);
+        let restored = shown.find(RESTORE).expect("the restoring bytes");
+        let message = shown
+            .find("of another thread")
+            .expect("the panic's message");
+        assert!(restored < message, "the message is read on the main screen");
+        let after = tcgetattr(&pty).unwrap();
+        assert_eq!(after.local_modes, before.local_modes);
+        assert_eq!(after.output_modes, before.output_modes);
+    }
+}

@@ -94,6 +94,13 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// Reads on from `prefix`, which was read already.
+    pub(crate) fn with_prefix(reader: R, longest: usize, prefix: &[u8]) -> Self {
+        let mut lines = Lines::new(reader, longest);
+        lines.lines.push(prefix);
+        lines
+    }
+
     /// Waits for the next line; nothing at the end of the input, where an unfinished line counts as a line. May be
     /// dropped while it waits without losing anything.
     pub(crate) async fn next(&mut self) -> std::io::Result<Option<Line>> {

@@ -23,10 +23,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::bounds::{LINE_TO_CONSUMER_MAX, LINE_TO_SERVER_MAX, REQUEST_GRACE};
 use crate::paths::Endpoint;
-use lines::Lines;
 use rpc::{Notification, Reply, Request};
 
-pub(crate) use lines::{Line, LineBuffer};
+pub(crate) use lines::{Line, LineBuffer, Lines};
 pub use records::{RecordReader, RecordWriter};
 
 /// A connection to a local socket.

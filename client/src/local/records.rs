@@ -19,7 +19,7 @@ pub struct RecordReader {
 const READ: usize = 64 << 10;
 
 impl RecordReader {
-    pub(super) fn new(reader: OwnedReadHalf, buffer: BytesMut) -> Self {
+    pub(crate) fn new(reader: OwnedReadHalf, buffer: BytesMut) -> Self {
         RecordReader { reader, buffer }
     }
 
@@ -56,7 +56,7 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    pub(super) fn new(writer: OwnedWriteHalf) -> Self {
+    pub(crate) fn new(writer: OwnedWriteHalf) -> Self {
         RecordWriter {
             writer,
             queue: BytesMut::new(),

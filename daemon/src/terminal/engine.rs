@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alacritty_terminal::event::{Event, EventListener};
-use alacritty_terminal::grid::Dimensions;
+use alacritty_terminal::grid::{Cursor, Dimensions};
 use alacritty_terminal::index::Point;
-use alacritty_terminal::term::cell::Flags;
+use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
     Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
@@ -88,8 +88,9 @@ pub(super) struct Notes {
     /// Per column, whether a tab stops there.
     pub(super) tabs: Vec<bool>,
     pub(super) charset: CharsetIndex,
-    pub(super) title: Option<String>,
-    pub(super) titles: Vec<Option<String>>,
+    /// Empty for none.
+    pub(super) title: String,
+    pub(super) titles: Vec<String>,
     /// Keyboard mode stacks of the main and the alternate screen.
     pub(super) keyboard: [Vec<KeyboardModes>; 2],
     pub(super) modify_other_keys: u8,
@@ -98,6 +99,8 @@ pub(super) struct Notes {
     pub(super) synchronized: bool,
     /// Those of [`EXTRA_MODES`] that are set.
     pub(super) modes: Vec<u16>,
+    /// The alternate screen's saved cursor, as it was when it was saved.
+    pub(super) alternate_saved: Option<Cursor<Cell>>,
     /// What REP repeats.
     pub(super) printed: Option<char>,
     pub(super) bells: u32,
@@ -110,13 +113,14 @@ impl Notes {
             margins: 0..size.rows,
             tabs: default_tabs(0..size.columns).collect(),
             charset: CharsetIndex::G0,
-            title: None,
+            title: String::new(),
             titles: Vec::new(),
             keyboard: [Vec::new(), Vec::new()],
             modify_other_keys: 0,
             cursor_style: None,
             synchronized: false,
             modes: Vec::new(),
+            alternate_saved: None,
             printed: None,
             bells: 0,
             title_changed: false,
@@ -164,6 +168,7 @@ impl Engine {
         }
         self.term.resize(size);
         self.term.set_options(config(history));
+        self.wait_at_the_end_only();
         self.notes.margins = 0..size.rows;
         let known = self.notes.tabs.len();
         self.notes.tabs.truncate(size.columns);
@@ -225,7 +230,14 @@ impl Engine {
         point
     }
 
-    fn set_title_to(&mut self, title: Option<String>) {
+    /// The engine sometimes lets a cursor wait to wrap in the middle of a row.
+    fn wait_at_the_end_only(&mut self) {
+        let last = self.term.columns() - 1;
+        let cursor = &mut self.term.grid_mut().cursor;
+        cursor.input_needs_wrap &= cursor.point.column.0 == last;
+    }
+
+    fn set_title_to(&mut self, title: String) {
         self.notes.title_changed |= title != self.notes.title;
         self.notes.title = title;
     }
@@ -287,10 +299,7 @@ impl Handler for Engine {
         delete_lines(count: usize);
         erase_chars(count: usize);
         delete_chars(count: usize);
-        move_backward_tabs(count: u16);
         move_forward_tabs(count: u16);
-        save_cursor_position();
-        restore_cursor_position();
         clear_line(mode: LineClearMode);
         clear_screen(mode: ClearMode);
         reverse_index();
@@ -324,8 +333,25 @@ impl Handler for Engine {
         self.term.input(c);
     }
 
+    fn move_backward_tabs(&mut self, count: u16) {
+        self.term.move_backward_tabs(count);
+        self.wait_at_the_end_only();
+    }
+
+    fn save_cursor_position(&mut self) {
+        self.term.save_cursor_position();
+        if self.alternate() {
+            self.notes.alternate_saved = Some(self.term.grid().saved_cursor.clone());
+        }
+    }
+
+    fn restore_cursor_position(&mut self) {
+        self.term.restore_cursor_position();
+        self.wait_at_the_end_only();
+    }
+
     fn set_title(&mut self, title: Option<String>) {
-        self.set_title_to(title.as_deref().map(clean_title));
+        self.set_title_to(clean_title(&title.unwrap_or_default()));
     }
 
     fn push_title(&mut self) {
@@ -395,7 +421,7 @@ impl Handler for Engine {
         let before = std::mem::replace(&mut self.notes, Notes::new(size));
         self.notes.printed = before.printed;
         self.notes.bells = before.bells;
-        self.notes.title_changed = before.title_changed || before.title.is_some();
+        self.notes.title_changed = before.title_changed || !before.title.is_empty();
         self.term.reset_state();
     }
 

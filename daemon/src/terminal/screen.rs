@@ -12,7 +12,7 @@ use bytes::Bytes;
 use keepline_protocol::api::Size;
 
 use super::engine::{Cells, Engine, Replies};
-use super::ground::Ground;
+use super::ground::{Ground, open_character};
 use super::{rows, snapshot};
 use crate::bounds::{
     CELLS_MAX, COLUMNS_MIN, HISTORY_CELLS_MAX, HISTORY_LINES_MAX, SEQUENCE_MAX, SIDE_MAX,
@@ -89,7 +89,7 @@ impl Screen {
     /// The title, empty for none.
     #[must_use]
     pub fn title(&self) -> &str {
-        self.engine.notes.title.as_deref().unwrap_or_default()
+        &self.engine.notes.title
     }
 
     /// Column and row of the cursor, from 0.
@@ -130,15 +130,17 @@ impl Screen {
             self.through += end as u64;
             bytes = &bytes[end..];
         }
-        let whole = self.ground.advance(bytes);
-        if whole > 0 && self.held.is_empty() {
-            self.parse(&bytes[..whole]);
-        } else if whole > 0 {
-            let mut held = std::mem::take(&mut self.held);
-            held.extend_from_slice(&bytes[..whole]);
-            self.parse(&held);
+        if let Some(whole) = self.ground.advance(bytes) {
+            if self.held.is_empty() {
+                self.parse(&bytes[..whole]);
+            } else {
+                let mut held = std::mem::take(&mut self.held);
+                held.extend_from_slice(&bytes[..whole]);
+                self.parse(&held);
+            }
+            bytes = &bytes[whole..];
         }
-        self.held.extend_from_slice(&bytes[whole..]);
+        self.held.extend_from_slice(bytes);
         if self.held.len() > SEQUENCE_MAX {
             self.through += self.held.len() as u64;
             self.held = Vec::new();
@@ -171,7 +173,13 @@ impl Screen {
 
     fn parse(&mut self, whole: &[u8]) {
         self.through += whole.len() as u64;
-        self.guard(|screen| screen.parser.advance(&mut screen.engine, whole));
+        self.guard(|screen| {
+            screen.parser.advance(&mut screen.engine, whole);
+            if open_character(whole) > 0 {
+                // What follows breaks the last character off. The parser would wait to see that; NUL does nothing else.
+                screen.parser.advance(&mut screen.engine, b"\0");
+            }
+        });
     }
 
     /// Runs the engine. No output of a program may end the daemon, and the engine is somebody else's code: when it
@@ -187,8 +195,7 @@ impl Screen {
 
     fn effects(&mut self) -> Effects {
         let notes = &mut self.engine.notes;
-        let title = std::mem::take(&mut notes.title_changed)
-            .then(|| notes.title.clone().unwrap_or_default());
+        let title = std::mem::take(&mut notes.title_changed).then(|| notes.title.clone());
         Effects {
             replies: self.engine.replies.take(),
             title,

@@ -12,9 +12,10 @@
 //! 7. modes, last of all those that change how text is written.
 //!
 //! No query is among it: nothing here makes the client's terminal answer. What the engine cannot be told by VT bytes is
-//! lost: a wrap mark on the bottom row, halves of broken wide characters, and a cursor outside its margins in origin mode.
+//! lost: a wrap mark on the bottom row or on one where a cursor waits to wrap, halves of broken wide characters, a cursor outside its margins in origin mode, and
+//! what REP repeats if the cursor waits to wrap behind another character or no cell is free to print it in.
 
-use alacritty_terminal::grid::{Charsets, Cursor, Dimensions, Grid};
+use alacritty_terminal::grid::{Charsets, Cursor, Dimensions, Grid, Row};
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
@@ -59,15 +60,12 @@ fn encode_with(
         out.put("\x1b[?1049h");
         out.set_pen(&Pen::default());
         out.set_charsets(Charsets::default());
-        out.put("\x1b[H");
+        // It begins with the background of the main cursor's pen.
+        out.put("\x1b[H\x1b[2J");
         put_grid(&mut out, engine.term.grid(), 0, 0);
         put_keyboard(&mut out, &alternate_keyboard);
     } else {
-        if !alternate_keyboard.is_empty() {
-            out.put("\x1b[?1049h");
-            put_keyboard(&mut out, &alternate_keyboard);
-            out.put("\x1b[?1049l");
-        }
+        put_hidden_alternate(&mut out, engine);
         put_grid(&mut out, engine.term.grid(), history_lines, history_max);
         put_keyboard(&mut out, &main_keyboard);
     }
@@ -82,16 +80,10 @@ fn encode_with(
 fn put_titles(out: &mut Writer, engine: &Engine) {
     let notes = &engine.notes;
     for title in &notes.titles {
-        out.put(format!(
-            "\x1b]2;{}\x1b\\\x1b[22;0t",
-            title.as_deref().unwrap_or_default()
-        ));
+        out.put(format!("\x1b]2;{title}\x1b\\\x1b[22;0t"));
     }
-    if notes.title.is_some() || !notes.titles.is_empty() {
-        out.put(format!(
-            "\x1b]2;{}\x1b\\",
-            notes.title.as_deref().unwrap_or_default()
-        ));
+    if !notes.title.is_empty() || !notes.titles.is_empty() {
+        out.put(format!("\x1b]2;{}\x1b\\", notes.title));
     }
 }
 
@@ -130,6 +122,26 @@ fn put_keyboard(out: &mut Writer, stack: &[KeyboardModes]) {
     }
 }
 
+/// What the alternate screen remembers while the main one is active.
+fn put_hidden_alternate(out: &mut Writer, engine: &Engine) {
+    let notes = &engine.notes;
+    if notes.keyboard[1].is_empty() && notes.alternate_saved.is_none() {
+        return;
+    }
+    out.put("\x1b[?1049h");
+    put_keyboard(out, &notes.keyboard[1]);
+    if let Some(saved) = &notes.alternate_saved {
+        let (line, column) = (saved.point.line.0 + 1, saved.point.column.0 + 1);
+        out.put(format!("\x1b[{line};{column}H"));
+        out.set_charsets(saved.charsets);
+        out.set_pen(&Pen::of(&saved.template));
+        out.put("\x1b7");
+        out.set_charsets(Charsets::default());
+        out.set_pen(&Pen::default());
+    }
+    out.put("\x1b[?1049l");
+}
+
 /// Writes history and screen from the top left of an empty one, whose pen is the default one.
 fn put_grid(out: &mut Writer, grid: &Grid<Cell>, history_lines: usize, history_max: usize) {
     let history = i32::try_from(history_lines.min(grid.history_size())).unwrap_or(i32::MAX);
@@ -149,9 +161,8 @@ fn put_grid(out: &mut Writer, grid: &Grid<Cell>, history_lines: usize, history_m
     let top = -i32::try_from(lines.len()).unwrap_or(i32::MAX);
     // Without history nothing has to scroll, and blank rows at the bottom need not be written.
     let last = if lines.is_empty() {
-        (0..=bottom)
-            .rfind(|&line| content_end(&grid[Line(line)]) > 0)
-            .unwrap_or(0)
+        let written = |line: i32| content_end(&grid[Line(line)]) > 0 || is_joined(grid, line);
+        (0..=bottom).rfind(|&line| written(line)).unwrap_or(0)
     } else {
         bottom
     };
@@ -217,7 +228,7 @@ fn put_repeated(out: &mut Writer, engine: &Engine) {
     // No free place: perhaps it stands somewhere and can be written again.
     for row in rows {
         let cells = &grid[Line(row)];
-        let place = (0..columns - 1).find(|&column| {
+        let place = (0..columns.saturating_sub(width)).find(|&column| {
             let cell = &cells[Column(column)];
             character(cells, column) == printed
                 && !cell.flags.contains(Flags::WIDE_CHAR_SPACER)
@@ -263,28 +274,54 @@ fn put_active_cursor(out: &mut Writer, engine: &Engine) {
             0
         },
     );
-    if engine.notes.charset == CharsetIndex::G1 {
+    let shifted = engine.notes.charset == CharsetIndex::G1;
+    if shifted {
         out.put("\x0e");
     }
+    if let Some((row, column)) = waiting_cell(grid, &grid.cursor) {
+        // The last character was written once more, and is now what REP repeats. If it came out of another character
+        // set, what was printed was the one that stands for it there.
+        let charsets = grid.cursor.charsets;
+        let printed = engine.notes.printed.unwrap_or_default();
+        let shown = character(row, column);
+        if printed != shown && charsets[engine.notes.charset].map(printed) == shown {
+            let cell = &row[Column(column)];
+            out.put(format!("\x1b[{}G", column + 1));
+            out.set_pen(&Pen::of(cell));
+            out.put(printed.to_string());
+            out.set_pen(&Pen::of(&grid.cursor.template));
+        }
+    }
+}
+
+/// The row and column of the cell behind which `cursor` waits to wrap, if it does.
+fn waiting_cell<'a>(grid: &'a Grid<Cell>, cursor: &Cursor<Cell>) -> Option<(&'a Row<Cell>, usize)> {
+    let last = grid.columns() - 1;
+    let row = &grid[cursor.point.line];
+    (cursor.input_needs_wrap && cursor.point.column == last).then(|| {
+        (
+            row,
+            if is_wide(row, last - 1) {
+                last - 1
+            } else {
+                last
+            },
+        )
+    })
 }
 
 /// Brings the terminal's cursor to where and what `cursor` is, the rows counted from `top`.
 fn put_cursor(out: &mut Writer, grid: &Grid<Cell>, cursor: &Cursor<Cell>, top: usize) {
-    let last = grid.columns() - 1;
-    let row = &grid[cursor.point.line];
     let line = usize::try_from(cursor.point.line.0).unwrap_or(0);
-    let mut column = cursor.point.column.0;
-    // Only printing makes a cursor wait to wrap: the last character is written again.
-    let waits = cursor.input_needs_wrap && column == last;
-    if waits && is_wide(row, column - 1) {
-        column -= 1;
-    }
+    let waiting = waiting_cell(grid, cursor);
+    let column = waiting.map_or(cursor.point.column.0, |(_, column)| column);
     out.put(format!(
         "\x1b[{};{}H",
         (line + 1).saturating_sub(top).max(1),
         column + 1
     ));
-    if waits {
+    // Only printing makes a cursor wait to wrap: the last character is written again.
+    if let Some((row, column)) = waiting {
         out.put_cell(row, column);
     }
     out.set_charsets(cursor.charsets);

@@ -1,0 +1,211 @@
+//! `remote connect`: the relay in the foreground, or in the background behind an attachment.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use keepline_carrier::route::Route;
+use keepline_client::bounds::HISTORY_LINES;
+use keepline_client::cli::settings::{Attach, RemoteConnect};
+use keepline_client::cli::{self, Consumer, Context, Host};
+use keepline_client::local::LocalClient;
+use keepline_client::paths::{Endpoint, MachineName, Paths, Whose};
+use keepline_client::relay::{self, Report, Settings};
+use keepline_client::state::State;
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::invitation::{FILE_MAX, Invitation};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use crate::background;
+
+/// Between two looks at whether a relay in the background has its link.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Does `remote connect`.
+pub(crate) async fn connect<H: Host>(settings: RemoteConnect, mut context: Context<H>) -> u8 {
+    let done = if settings.headless {
+        headless(&settings, &context).await
+    } else {
+        match in_background(&settings, &context).await {
+            Ok(machine) => {
+                eprintln!("keepline: connected to '{machine}'; its relay stays in the background");
+                context.common.machine = Some(machine);
+                return attach(&context).await;
+            }
+            Err(failure) => Err(failure),
+        }
+    };
+    match done {
+        Ok(()) => 0,
+        Err(failure) => cli::fail(&failure),
+    }
+}
+
+async fn headless<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Result<(), Failure> {
+    let settings = Settings {
+        route: route(settings)?,
+        invitation: settings
+            .invite_file
+            .as_deref()
+            .map(read_invitation)
+            .transpose()?,
+        name: settings.name.clone(),
+    };
+    let json = context.common.json;
+    let relay = relay::run(settings, &context.paths, |report| tell(report, json));
+    let mut terminate = signals(SignalKind::terminate())?;
+    let mut interrupt = signals(SignalKind::interrupt())?;
+    tokio::select! {
+        ended = relay => ended,
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+fn signals(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
+    signal(kind)
+        .map_err(|error| Failure::new(Code::Failed, format!("cannot wait for a signal: {error}")))
+}
+
+fn route(settings: &RemoteConnect) -> Result<Route, Failure> {
+    settings
+        .route
+        .parse()
+        .map_err(|error: keepline_carrier::route::InvalidRoute| {
+            Failure::new(Code::Invalid, error.to_string())
+        })
+}
+
+fn read_invitation(path: &Path) -> Result<Invitation, Failure> {
+    let failed = |code, reason: String| Failure::new(code, format!("{}: {reason}", path.display()));
+    let metadata =
+        std::fs::metadata(path).map_err(|error| failed(Code::Invalid, error.to_string()))?;
+    if !metadata.is_file() || metadata.len() > FILE_MAX as u64 {
+        return Err(failed(
+            Code::Refused,
+            "this is not a keepline invitation file".to_owned(),
+        ));
+    }
+    let text = std::fs::read(path).map_err(|error| failed(Code::Invalid, error.to_string()))?;
+    Invitation::from_file(&String::from_utf8_lossy(&text))
+        .map_err(|error| failed(Code::Refused, error.to_string()))
+}
+
+/// Tells a change of state: as a line of JSON on stdout, or in words on stderr. Nobody listening is no reason to end.
+fn tell(report: &Report, json: bool) {
+    if json {
+        let line = serde_json::to_string(report).expect("a struct of strings has a JSON form");
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout
+            .write_all(format!("{line}\n").as_bytes())
+            .and_then(|()| stdout.flush());
+        return;
+    }
+    let name = report.machine.as_deref().unwrap_or(&report.route);
+    let text = match (report.state, &report.reason, report.retry_ms) {
+        ("up", _, _) => format!("{name}: connected"),
+        ("down", Some(reason), Some(retry_ms)) => {
+            format!(
+                "{name}: {reason}; trying again in {:.1} s",
+                f64::from(retry_ms) / 1000.0
+            )
+        }
+        (_, Some(reason), _) => format!("{name}: {reason}"),
+        _ => return,
+    };
+    let _ = writeln!(std::io::stderr(), "keepline: {}", cli::text::clean(&text));
+}
+
+/// Starts the relay in the background, unless one runs, and waits until its link is up.
+async fn in_background<H: Host>(
+    settings: &RemoteConnect,
+    context: &Context<H>,
+) -> Result<MachineName, Failure> {
+    let route = route(settings)?.to_string();
+    let state_dir = context.paths.state_dir()?;
+    let state = State::open(state_dir)?;
+    if let Some(machine) = running(&context.paths, &state, &route, settings.name.as_ref()).await? {
+        return Ok(machine);
+    }
+    let mut arguments: Vec<OsString> = vec![
+        "remote".into(),
+        "connect".into(),
+        settings.route.clone().into(),
+        "--headless".into(),
+    ];
+    if let Some(file) = &settings.invite_file {
+        let file = std::fs::canonicalize(file)
+            .map_err(|error| Failure::new(Code::Invalid, format!("{}: {error}", file.display())))?;
+        arguments.extend(["--invite-file".into(), file.into()]);
+    }
+    if let Some(name) = &settings.name {
+        arguments.extend(["--name".into(), name.as_str().into()]);
+    }
+    let mut relay = background::start(&arguments, &state_dir.join("relay.log"))?;
+    let deadline = Instant::now() + context.common.timeout;
+    loop {
+        if let Some(failure) = relay.ended() {
+            return Err(failure);
+        }
+        if let Some(machine) =
+            running(&context.paths, &state, &route, settings.name.as_ref()).await?
+        {
+            return Ok(machine);
+        }
+        if Instant::now() > deadline {
+            let message = format!(
+                "no link to {route} after {} s; the relay (process {}) goes on trying, see {}",
+                context.common.timeout.as_secs(),
+                relay.pid(),
+                state_dir.join("relay.log").display()
+            );
+            return Err(Failure::new(Code::Timeout, message));
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// The machine at `route` whose relay runs and has its link.
+async fn running(
+    paths: &Paths,
+    state: &State,
+    route: &str,
+    name: Option<&MachineName>,
+) -> Result<Option<MachineName>, Failure> {
+    for (machine, known) in state.known()? {
+        if !known.routes.iter().any(|known| known == route)
+            || name.is_some_and(|name| *name != machine)
+        {
+            continue;
+        }
+        let endpoint = Endpoint {
+            path: paths.machine_socket(&machine)?,
+            whose: Whose::Machine(machine.clone()),
+        };
+        if let Ok(mut client) = LocalClient::connect(&endpoint).await
+            && let Ok(status) = client
+                .call("relay.status", json!({}), Duration::from_secs(2))
+                .await
+            && status["state"] == Value::from("up")
+        {
+            return Ok(Some(machine));
+        }
+    }
+    Ok(None)
+}
+
+async fn attach<H: Host>(context: &Context<H>) -> u8 {
+    if !std::io::stdin().is_terminal() {
+        return 0;
+    }
+    let attach = Attach {
+        terminal: None,
+        pipe_io: false,
+        read_only: false,
+        history: HISTORY_LINES,
+    };
+    cli::run(Consumer::Attach(attach), context).await
+}

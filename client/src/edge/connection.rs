@@ -1,0 +1,261 @@
+//! One consumer's connection: JSON-RPC 2.0 lines, until `terminal.attach` turns it into records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::registry::{self, Effect, Method, method};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Edge;
+use crate::bounds::{
+    CARRIER_WAIT, LINE_TO_CONSUMER_MAX, LINE_TO_SERVER_MAX, REQUEST_TIME, REQUESTS_AT_ONCE,
+};
+use crate::local::{Line, Lines};
+
+/// JSON-RPC's own error numbers.
+mod code {
+    pub(super) const PARSE: i64 = -32700;
+    pub(super) const INVALID_REQUEST: i64 = -32600;
+    pub(super) const NO_METHOD: i64 = -32601;
+    /// Ours are this less the failure's number.
+    pub(super) const FAILURE: i64 = -32000;
+}
+
+#[derive(Deserialize)]
+struct Request {
+    #[serde(default)]
+    id: Option<Value>,
+    method: String,
+    #[serde(default)]
+    params: Option<Value>,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// Lines to a consumer. A line is written whole before the next; a consumer that does not read holds up only itself.
+#[derive(Clone)]
+pub(super) struct Output {
+    writer: Arc<Mutex<OwnedWriteHalf>>,
+}
+
+/// The consumer is gone.
+fn gone() -> Failure {
+    Failure::new(Code::Gone, "the consumer closed the connection")
+}
+
+impl Output {
+    async fn line(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(value)
+            .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        if line.len() > LINE_TO_CONSUMER_MAX {
+            let message = format!(
+                "the answer has {} bytes and at most {LINE_TO_CONSUMER_MAX} can be sent",
+                line.len()
+            );
+            return Err(Failure::new(Code::TooLarge, message));
+        }
+        line.push(b'\n');
+        self.writer
+            .lock()
+            .await
+            .write_all(&line)
+            .await
+            .map_err(|_| gone())
+    }
+
+    pub(super) async fn answer(&self, id: &Value, result: &RawValue) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Answer<'a> {
+            jsonrpc: &'static str,
+            id: &'a Value,
+            result: &'a RawValue,
+        }
+        self.line(&Answer {
+            jsonrpc: "2.0",
+            id,
+            result,
+        })
+        .await
+    }
+
+    pub(super) async fn notify(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Notification<'a, P> {
+            jsonrpc: &'static str,
+            method: &'a str,
+            params: &'a P,
+        }
+        self.line(&Notification {
+            jsonrpc: "2.0",
+            method,
+            params,
+        })
+        .await
+    }
+
+    pub(super) async fn failure(&self, id: &Value, failure: &Failure) {
+        let number = code::FAILURE - i64::from(failure.code.number());
+        let data = json!({ "kind": failure.code.name(), "candidates": failure.candidates });
+        self.error(id, number, &failure.message, data).await;
+    }
+
+    async fn error(&self, id: &Value, code: i64, message: &str, data: Value) {
+        let error = json!({ "code": code, "message": message, "data": data });
+        // A consumer that is gone needs no error.
+        let _ = self
+            .line(&json!({ "jsonrpc": "2.0", "id": id, "error": error }))
+            .await;
+    }
+}
+
+/// Serves a connection until the consumer closes it, or it turns into an attachment.
+pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
+    let (reader, writer) = stream.into_split();
+    let mut lines = Lines::with_prefix(reader, LINE_TO_SERVER_MAX, prefix);
+    let output = Output {
+        writer: Arc::new(Mutex::new(writer)),
+    };
+    let slots = Arc::new(Semaphore::new(REQUESTS_AT_ONCE));
+    // Dropped with the connection: what a consumer asked for ends when it goes away.
+    let mut tasks = JoinSet::new();
+    while let Ok(Some(line)) = lines.next().await {
+        let line = match line {
+            Line::Whole(line) => line,
+            Line::TooLong => {
+                let message = format!("a line has more than {LINE_TO_SERVER_MAX} bytes");
+                output
+                    .error(
+                        &Value::Null,
+                        code::INVALID_REQUEST,
+                        &message,
+                        json!({ "kind": "too-large" }),
+                    )
+                    .await;
+                continue;
+            }
+        };
+        let request: Request = match serde_json::from_slice(&line) {
+            Ok(request) => request,
+            Err(error) => {
+                let number = if error.is_data() {
+                    code::INVALID_REQUEST
+                } else {
+                    code::PARSE
+                };
+                let message = format!("this is no JSON-RPC request: {error}");
+                output
+                    .error(&Value::Null, number, &message, json!({ "kind": "invalid" }))
+                    .await;
+                continue;
+            }
+        };
+        // JSON-RPC answers no notification, and there is none that we know.
+        let Some(id) = request.id else { continue };
+        let params = request.params.unwrap_or_else(|| json!({}));
+        let time = request
+            .timeout_ms
+            .map_or(REQUEST_TIME, Duration::from_millis);
+        if request.method == method::TerminalAttach::NAME {
+            while tasks.join_next().await.is_some() {}
+            match edge.attach(&id, params, time, &output).await {
+                // Refused: the connection still speaks JSON-RPC.
+                None => continue,
+                Some(attachment) => {
+                    let (reader, rest) = lines.into_parts();
+                    let Some(writer) = Arc::into_inner(output.writer).map(Mutex::into_inner) else {
+                        return;
+                    };
+                    return attachment.run(reader, rest, writer).await;
+                }
+            }
+        }
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
+        while tasks.try_join_next().is_some() {}
+        let (edge, output) = (edge.clone(), output.clone());
+        tasks.spawn(async move {
+            let _slot = slot;
+            edge.answer(id, &request.method, params, time, &output)
+                .await;
+        });
+    }
+}
+
+impl Edge {
+    async fn answer(
+        &self,
+        id: Value,
+        method: &str,
+        params: Value,
+        time: Duration,
+        output: &Output,
+    ) {
+        if method == method::SessionEvents::NAME {
+            return self.events(id, params, time, output).await;
+        }
+        let answered = match self.from_document(method, time).await {
+            Some(value) => serde_json::value::to_raw_value(&value)
+                .map_err(|error| Failure::new(Code::Internal, error.to_string())),
+            None => match registry::by_name(method) {
+                Some(entry) if entry.effect != Effect::Stream => {
+                    self.request(entry, params, time).await
+                }
+                _ if matches!(method, "workspace.list" | "terminal.list") => {
+                    Err(self.inner.uplink.unreachable())
+                }
+                _ => {
+                    let message = format!("there is no method '{method}'");
+                    return output
+                        .error(
+                            &id,
+                            code::NO_METHOD,
+                            &message,
+                            json!({ "kind": "unknown-method" }),
+                        )
+                        .await;
+                }
+            },
+        };
+        let sent = match answered {
+            Ok(result) => output.answer(&id, &result).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = sent {
+            output.failure(&id, &failure).await;
+        }
+    }
+
+    /// What the edge answers itself; nothing for every other method, and while there is no document.
+    async fn from_document(&self, method: &str, time: Duration) -> Option<Value> {
+        if method == "relay.status" {
+            return self.inner.uplink.machine().map(|_| self.relay_status());
+        }
+        if !matches!(
+            method,
+            "session.snapshot" | "workspace.list" | "terminal.list"
+        ) {
+            return None;
+        }
+        // A first document is on its way soon after the link is up.
+        let _ = timeout(CARRIER_WAIT.min(time), self.inner.follower.present()).await;
+        match method {
+            "session.snapshot" => self.snapshot(),
+            "workspace.list" => self.list("workspaces"),
+            _ => self.list("terminals"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Binding a local socket.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use keepline_protocol::failure::{Code, Failure};
+use rustix::fs::{FlockOperation, flock};
+use tokio::net::{UnixListener, UnixStream};
+
+/// A local socket that this process serves. A lock beside it keeps others from serving the same; both go when this is
+/// dropped.
+pub struct LocalListener {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Held for as long as the socket is served.
+    _lock: File,
+}
+
+impl LocalListener {
+    /// Binds `path`, in a directory that is this user's alone. A socket that a dead process left is replaced.
+    ///
+    /// # Errors
+    /// [`Code::Busy`], naming the pid, when another process serves it; [`Code::Failed`] when the system refuses.
+    pub fn bind(path: &Path) -> Result<Self, Failure> {
+        let failed = |what: &str, error: std::io::Error| {
+            Failure::new(
+                Code::Failed,
+                format!("cannot {what} {}: {error}", path.display()),
+            )
+        };
+        let lock_path = path.with_extension("lock");
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
+            .open(&lock_path)
+            .map_err(|error| failed("lock", error))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            let _ = (&lock).take(32).read_to_string(&mut pid);
+            let message = format!(
+                "{} is served by process {} already",
+                path.display(),
+                pid.trim()
+            );
+            return Err(Failure::new(Code::Busy, message));
+        }
+        let pid = std::process::id().to_string();
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| lock.write_all(pid.as_bytes()))
+            .map_err(|error| failed("lock", error))?;
+        // Under the lock: whatever stands there belongs to nobody who lives.
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed("replace the stale socket", error));
+            }
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(|error| failed("listen on", error))?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))
+            .map_err(|error| failed("protect", error))?;
+        Ok(LocalListener {
+            listener,
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// The next consumer. One of another user is turned away.
+    pub async fn accept(&self) -> UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => match stream.peer_cred() {
+                    Ok(peer) if peer.uid() == rustix::process::getuid().as_raw() => return stream,
+                    _ => tracing::warn!("a process of another user connected and was turned away"),
+                },
+                Err(error) => {
+                    // Out of descriptors, most likely: others have to end first.
+                    tracing::warn!(%error, "cannot accept a consumer");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for LocalListener {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_a_served_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.sock");
+        std::fs::write(&path, "left behind").unwrap();
+        let listener = LocalListener::bind(&path).unwrap();
+        let second = LocalListener::bind(&path).err().unwrap();
+        assert_eq!(second.code, Code::Busy);
+        assert!(
+            second.message.contains(&std::process::id().to_string()),
+            "{second}"
+        );
+        let (near, far) = tokio::join!(UnixStream::connect(&path), listener.accept());
+        drop((near.unwrap(), far));
+        drop(listener);
+        assert!(!path.exists());
+        LocalListener::bind(&path).unwrap();
+    }
+}

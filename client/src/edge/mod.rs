@@ -1,0 +1,101 @@
+//! The server of a local socket: JSON-RPC lines from consumers, messages on a link to the daemon.
+//!
+//! ```text
+//!  consumer ⇄ connection ─┬─ request ── one stream each ──┐
+//!                         ├─ events ─── one stream ───────┤ uplink ⇄ daemon
+//!                         ├─ attach ─── one stream ───────┤
+//!                         └─ follow ─── the document ─────┘
+//! ```
+//!
+//! It is written once: the daemon's own socket and a relay's serve the same thing, so a consumer cannot tell them apart.
+
+mod attach;
+mod connection;
+mod events;
+mod follow;
+mod listener;
+mod request;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::net::UnixStream;
+
+use crate::uplink::Uplink;
+use follow::Follower;
+pub use listener::LocalListener;
+
+/// The server of one machine's local socket; clones are the same server.
+#[derive(Clone)]
+pub struct Edge {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    uplink: Uplink,
+    follower: Follower,
+    /// Shown by `relay.status`: the route without its query; nothing inside the daemon.
+    route: Option<String>,
+}
+
+impl Edge {
+    /// Serves the machine behind `uplink`; `route` is shown to those who ask.
+    #[must_use]
+    pub fn start(uplink: Uplink, route: Option<String>) -> Self {
+        let follower = Follower::start(uplink.clone());
+        Edge {
+            inner: Arc::new(Inner {
+                uplink,
+                follower,
+                route,
+            }),
+        }
+    }
+
+    /// Serves a consumer until it goes away. `prefix` was read from the connection already.
+    pub async fn serve(&self, stream: UnixStream, prefix: &[u8]) {
+        connection::serve(self, stream, prefix).await;
+    }
+
+    /// The document as `session.snapshot` gives it; nothing when there is none yet.
+    fn snapshot(&self) -> Option<Value> {
+        let freshness = self.freshness();
+        self.inner.follower.read(|document, phase| {
+            let mut members = Map::new();
+            members.insert("cursor".to_owned(), json!(document.cursor()));
+            members.extend(document.members());
+            members.insert("sync_mode".to_owned(), json!(phase.name()));
+            members.insert("freshness".to_owned(), freshness);
+            members.insert("pending_writes".to_owned(), json!([]));
+            json!({ "document": members })
+        })
+    }
+
+    /// A collection as its `list` gives it; nothing when there is no document yet.
+    fn list(&self, collection: &str) -> Option<Value> {
+        let freshness = self.freshness();
+        self.inner.follower.read(
+            |document, _| json!({ collection: document.rows(collection), "freshness": freshness }),
+        )
+    }
+
+    fn freshness(&self) -> Value {
+        let live = self.inner.uplink.is_up() && self.inner.follower.is_following();
+        let since = self.inner.uplink.status().since_ms;
+        json!({ "state": if live { "live" } else { "stale" }, "since_ms": since })
+    }
+
+    fn relay_status(&self) -> Value {
+        let status = self.inner.uplink.status();
+        json!({
+            "machine": self.inner.uplink.machine(),
+            "state": status.state.name(),
+            "reason": status.reason,
+            "retry_ms": status.retry_ms(),
+            "epoch": status.epoch,
+            "since_ms": status.since_ms,
+            "route": self.inner.route,
+            "pid": std::process::id(),
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! A consumer's plain request: one stream to the daemon, with a deadline.
+
+use std::time::Duration;
+
+use keepline_carrier::entropy;
+use keepline_carrier::link::Link;
+use keepline_protocol::api::Cursor;
+use keepline_protocol::failure::{Code, Failure, FailureBody};
+use keepline_protocol::id::AttachmentId;
+use keepline_protocol::lane::Lane;
+use keepline_protocol::message::{Message, encode_raw};
+use keepline_protocol::registry::{ANSWER, Effect, Entry, FAILURE, Method, method};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Edge;
+use crate::bounds::{CARRIER_WAIT, RECEIPT_WAIT};
+
+impl Edge {
+    /// Sends a request and gives its answer as JSON.
+    ///
+    /// Without a carrier it waits a little, and then nothing was sent. Once sent, it is repeated on later links, under
+    /// its idempotency key, until its deadline.
+    pub(super) async fn request(
+        &self,
+        entry: &Entry,
+        mut params: Value,
+        time: Duration,
+    ) -> Result<Box<RawValue>, Failure> {
+        let deadline = Instant::now() + time;
+        name_the_request(entry, &mut params);
+        let bytes = (entry.params_from_json)(params).map_err(|error| {
+            Failure::new(
+                Code::Invalid,
+                format!("the parameters of {} do not fit: {error}", entry.name),
+            )
+        })?;
+        let uplink = &self.inner.uplink;
+        let first = timeout(CARRIER_WAIT.min(time), uplink.link_after(None)).await;
+        let mut link = first.map_err(|_| uplink.unreachable())?;
+        let repeatable = !matches!(entry.effect, Effect::Once | Effect::Admin);
+        let exchange = async {
+            loop {
+                match ask(&link, entry, &bytes).await {
+                    Some(message) => return message,
+                    None if repeatable => link = uplink.link_after(Some(&link)).await,
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        let message = timeout_at(deadline, exchange)
+            .await
+            .map_err(|_| self.too_late(entry, time))?;
+        let answer = read(entry, &message)?;
+        if entry.effect == Effect::Mutation
+            && let Ok(receipt) = serde_json::from_str::<Receipt>(answer.get())
+        {
+            let cursor = Cursor {
+                generation: receipt.generation,
+                revision: receipt.revision,
+            };
+            self.inner.follower.reached(cursor, RECEIPT_WAIT).await;
+        }
+        Ok(answer)
+    }
+
+    fn too_late(&self, entry: &Entry, time: Duration) -> Failure {
+        let changes = !matches!(entry.effect, Effect::Read | Effect::Stream);
+        if changes && !self.inner.uplink.is_up() {
+            let message = format!(
+                "the link failed during {}: whether it took effect is not known",
+                entry.name
+            );
+            return Failure::new(Code::OutcomeUnknown, message);
+        }
+        Failure::new(
+            Code::Timeout,
+            format!(
+                "{} was not answered within {} s",
+                entry.name,
+                time.as_secs_f32()
+            ),
+        )
+    }
+}
+
+#[derive(Deserialize)]
+struct Receipt {
+    generation: keepline_protocol::id::Generation,
+    revision: u64,
+}
+
+/// Gives a request that has none the name under which it can be repeated.
+fn name_the_request(entry: &Entry, params: &mut Value) {
+    let Value::Object(members) = params else {
+        return;
+    };
+    let absent = |name: &str| members.get(name).is_none_or(Value::is_null);
+    if entry.effect == Effect::Mutation && absent("key") {
+        let key = data_encoding::HEXLOWER.encode(&entropy::<16>());
+        members.insert("key".to_owned(), key.into());
+    } else if entry.number == method::TerminalSend::NUMBER && absent("attachment") {
+        let attachment = AttachmentId::from_bytes(entropy());
+        members.insert("attachment".to_owned(), attachment.to_string().into());
+    }
+}
+
+/// Asks on one link; nothing when that link ended before the answer was there.
+async fn ask(link: &Link, entry: &Entry, params: &[u8]) -> Option<Message> {
+    // What is typed keeps its place among keys; everything else is control.
+    let lane = if entry.effect == Effect::Input {
+        Lane::Interactive
+    } else {
+        Lane::Control
+    };
+    let (sender, mut receiver) = link.open(lane);
+    sender.send(encode_raw(entry.number, params)).await.ok()?;
+    sender.finish();
+    receiver.message().await.ok().flatten()
+}
+
+fn read(entry: &Entry, message: &Message) -> Result<Box<RawValue>, Failure> {
+    let unreadable = |error: &dyn std::fmt::Display| Failure::new(Code::Failed, error.to_string());
+    if message.number == entry.number | ANSWER {
+        (entry.answer_to_json)(&message.body).map_err(|error| unreadable(&error))
+    } else if message.number == FAILURE {
+        let body: FailureBody = message.parse().map_err(|error| unreadable(&error))?;
+        Err(body.into())
+    } else {
+        Err(unreadable(&format!(
+            "the daemon answered {} with message {:#06x}",
+            entry.name, message.number
+        )))
+    }
+}

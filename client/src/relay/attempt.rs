@@ -1,0 +1,139 @@
+//! One attempt to take a carrier: dial, shake hands, hear the verdict.
+
+use keepline_carrier::dial::{DialError, dial};
+use keepline_carrier::entropy;
+use keepline_carrier::packet::Carrier;
+use keepline_carrier::route::Route;
+use keepline_protocol::bounds::HANDSHAKE_TIME;
+use keepline_protocol::cipher::Cipher;
+use keepline_protocol::handshake::{
+    Claim, HandshakeError, Initiator, LinkRequest, Outcome, VERSIONS, Verdict,
+};
+use keepline_protocol::identity::{Certificate, Credentials, IdentityKey};
+use keepline_protocol::refusal::Refusal;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::bounds::PENDING_SILENCE;
+
+/// What an attempt needs.
+pub(super) struct Attempt<'a> {
+    pub(super) route: &'a Route,
+    pub(super) credentials: &'a Credentials,
+    pub(super) client: &'a str,
+    pub(super) name: &'a str,
+    pub(super) pinned: Option<IdentityKey>,
+    pub(super) serial: u64,
+    pub(super) claim: Option<Claim>,
+    pub(super) link: LinkRequest,
+}
+
+/// A carrier that the daemon accepted.
+pub(super) struct Accepted {
+    pub(super) carrier: Carrier,
+    pub(super) cipher: Cipher,
+    pub(super) version: u8,
+    pub(super) verdict: Verdict,
+    pub(super) daemon: Certificate,
+}
+
+/// Why an attempt gave no carrier.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    #[error("{0}")]
+    Dial(#[from] DialError),
+    /// The carrier ended or failed in the handshake.
+    #[error("the connection was lost in the handshake")]
+    Lost {
+        /// The client had shown who it is.
+        after_proof: bool,
+    },
+    #[error("the daemon did not answer the handshake in time")]
+    Slow,
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
+    /// The daemon's word.
+    #[error("{0}")]
+    Refused(Refusal),
+}
+
+impl Attempt<'_> {
+    /// Runs the attempt. `on_pending` is called when the daemon's owner has to decide first.
+    pub(super) async fn run(self, on_pending: impl FnOnce()) -> Result<Accepted, Failed> {
+        let mut carrier = dial(self.route).await?;
+        let initiator = Initiator {
+            versions: VERSIONS,
+            credentials: self.credentials,
+            pinned: self.pinned,
+            serial: self.serial,
+            claim: self.claim,
+            name: self.name.to_owned(),
+            client: self.client.to_owned(),
+            features: 0,
+            link: self.link,
+        };
+        let shake = async {
+            let lost = |after_proof| Failed::Lost { after_proof };
+            let (client, first) = initiator.start(entropy());
+            carrier.writer.write(first).await.map_err(|_| lost(false))?;
+            let reply = carrier
+                .reader
+                .read()
+                .await
+                .ok()
+                .flatten()
+                .ok_or(lost(false))?;
+            let (client, third) = client.handle(&reply)?;
+            carrier.writer.write(third).await.map_err(|_| lost(true))?;
+            Ok::<_, Failed>(client)
+        };
+        let mut client = timeout(HANDSHAKE_TIME, shake)
+            .await
+            .map_err(|_| Failed::Slow)??;
+        let mut on_pending = Some(on_pending);
+        let mut patience = HANDSHAKE_TIME;
+        loop {
+            let packet = timeout_at(Instant::now() + patience, carrier.reader.read()).await;
+            let packet = packet.map_err(|_| Failed::Slow)?;
+            let packet = packet
+                .ok()
+                .flatten()
+                .ok_or(Failed::Lost { after_proof: true })?;
+            match client.handle(&packet)? {
+                Outcome::Accepted {
+                    cipher,
+                    verdict,
+                    daemon,
+                    version,
+                } => {
+                    return Ok(Accepted {
+                        carrier,
+                        cipher,
+                        version,
+                        verdict,
+                        daemon,
+                    });
+                }
+                Outcome::Refused { refusal, .. } => return Err(Failed::Refused(refusal)),
+                Outcome::Waiting {
+                    reply,
+                    next,
+                    pending,
+                } => {
+                    client = next;
+                    if pending {
+                        // From here on the daemon probes, and only its silence ends the wait.
+                        patience = PENDING_SILENCE;
+                        if let Some(on_pending) = on_pending.take() {
+                            on_pending();
+                        }
+                    }
+                    if let Some(reply) = reply
+                        && carrier.writer.write(reply).await.is_err()
+                    {
+                        return Err(Failed::Lost { after_proof: true });
+                    }
+                }
+            }
+        }
+    }
+}

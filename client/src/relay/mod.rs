@@ -1,0 +1,415 @@
+//! The relay: keeps one link to one machine and serves its local socket.
+//!
+//! ```text
+//!   ┌─▶ connecting ──accepted──▶ up ──carrier lost──┐
+//!   │       │                                       │
+//!   │       └──failed, refused in clear──▶ down ◀───┘
+//!   └───────────── after a wait ───────────┘
+//!           │
+//!           └──refused for good──▶ end
+//! ```
+//!
+//! A link is resumed on the next carrier. When the daemon has forgotten it (its lease is over, or the daemon was started
+//! anew), the next attempt opens a new one, and those who use the link resynchronise above it.
+
+mod attempt;
+mod backoff;
+
+use std::time::Duration;
+
+use keepline_carrier::entropy;
+use keepline_carrier::link::{CarrierEnd, Link};
+use keepline_carrier::route::Route;
+use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::handshake::{Claim, HandshakeError, LinkRequest};
+use keepline_protocol::id::LinkId;
+use keepline_protocol::identity::{Credentials, IdentityKey, Role};
+use keepline_protocol::invitation::Invitation;
+use keepline_protocol::record::LinkState;
+use keepline_protocol::refusal::Refusal;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::bounds::{CLAIMS_DROPPED_MAX, PENDING_RETRY};
+use crate::edge::{Edge, LocalListener};
+use crate::paths::{MachineName, Paths};
+use crate::state::{Machine, State};
+use crate::uplink::{Status, Uplink, now_ms};
+use attempt::{Accepted, Attempt, Failed};
+use backoff::Backoff;
+
+/// What a relay is started with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the daemon is.
+    pub route: Route,
+    /// The invitation to enrol with.
+    pub invitation: Option<Invitation>,
+    /// What to call the machine.
+    pub name: Option<MachineName>,
+}
+
+/// One line of `remote connect --json`: a change of state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// `connecting`, `up` or `down`.
+    pub state: &'static str,
+    /// The machine's name, once it is known.
+    pub machine: Option<String>,
+    /// The route, without its query.
+    pub route: String,
+    /// Why the link is not up.
+    pub reason: Option<String>,
+    /// Milliseconds until the next try.
+    pub retry_ms: Option<u32>,
+    /// Attempts to take a carrier, of the present link.
+    pub epoch: u32,
+}
+
+/// Keeps a link, and its local socket, until the daemon refuses for good. `report` is told each change of state.
+///
+/// # Errors
+/// Why it ended: a refusal ([`Code::Refused`]), another relay for the machine ([`Code::Busy`]), or state that cannot be
+/// read or written. It never ends well.
+pub async fn run(
+    settings: Settings,
+    paths: &Paths,
+    report: impl FnMut(&Report),
+) -> Result<(), Failure> {
+    let state = State::open(paths.state_dir()?)?;
+    let relay = Relay::new(settings, &state, paths, report)?;
+    relay.run().await
+}
+
+struct Relay<'a, R> {
+    route: Route,
+    claim: Option<Claim>,
+    state: &'a State,
+    paths: &'a Paths,
+    credentials: Credentials,
+    client: String,
+    device_name: String,
+    wanted_name: Option<MachineName>,
+    /// The machine, once it is known, and what is known of it.
+    machine: Option<(MachineName, Machine)>,
+    pinned: Option<IdentityKey>,
+    link: Link,
+    link_id: LinkId,
+    epoch: u32,
+    resumable: bool,
+    backoff: Backoff,
+    claims_dropped: u32,
+    status: watch::Sender<Status>,
+    serving: bool,
+    report: R,
+}
+
+impl<'a, R: FnMut(&Report)> Relay<'a, R> {
+    fn new(
+        settings: Settings,
+        state: &'a State,
+        paths: &'a Paths,
+        report: R,
+    ) -> Result<Self, Failure> {
+        let Settings {
+            route,
+            invitation,
+            name,
+        } = settings;
+        let machine = find(state, &route, invitation.as_ref(), name.as_ref())?;
+        let pinned = match (&invitation, &machine) {
+            (Some(invitation), _) => Some(invitation.daemon),
+            (None, Some((_, machine))) => machine.identity(),
+            (None, None) if route.is_trusted() => None,
+            (None, None) => {
+                let message = format!(
+                    "{route} is not a daemon that this device knows: ask its owner for an invitation (`keepline remote \
+                     invite`) and pass it with --invite-file"
+                );
+                return Err(Failure::new(Code::Refused, message));
+            }
+        };
+        let link = Link::new(Role::Device);
+        let status = Status {
+            state: LinkState::Connecting,
+            reason: None,
+            retry_at: None,
+            since_ms: now_ms(),
+            link: None,
+            epoch: 0,
+        };
+        Ok(Relay {
+            claim: invitation.map(|invitation| Claim {
+                id: invitation.id,
+                secret: invitation.secret,
+            }),
+            credentials: state.credentials()?,
+            client: state.client_id()?,
+            device_name: hostname::get()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            wanted_name: name,
+            machine,
+            pinned,
+            link,
+            link_id: LinkId::from_bytes(entropy()),
+            epoch: 0,
+            resumable: false,
+            backoff: Backoff::default(),
+            claims_dropped: 0,
+            status: watch::channel(status).0,
+            serving: false,
+            route,
+            state,
+            paths,
+            report,
+        })
+    }
+
+    async fn run(mut self) -> Result<(), Failure> {
+        if self.machine.is_some() {
+            self.serve()?;
+        }
+        loop {
+            self.tell(LinkState::Connecting, None, None);
+            let wait = match self.attempt().await {
+                Ok(accepted) => {
+                    self.backoff.succeeded();
+                    let end = self.carry(accepted).await?;
+                    self.after_carrier(end)?
+                }
+                Err(failed) => self.after_failure(failed)?,
+            };
+            if let Some((reason, wait)) = wait {
+                let at = Instant::now() + wait;
+                self.tell(LinkState::Down, Some(reason), Some(at));
+                sleep_until(at).await;
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Accepted, Failed> {
+        self.epoch += 1;
+        let link = LinkRequest {
+            id: self.link_id,
+            epoch: self.epoch,
+            cursors: self.resumable.then(|| self.link.cursors()),
+        };
+        let attempt = Attempt {
+            route: &self.route,
+            credentials: &self.credentials,
+            client: &self.client,
+            name: &self.device_name,
+            pinned: self.pinned,
+            serial: self
+                .machine
+                .as_ref()
+                .map_or(0, |(_, machine)| machine.serial),
+            claim: self.claim.clone(),
+            link,
+        };
+        let (status, epoch, route) = (&self.status, self.epoch, &self.route);
+        let (machine, report) = (&self.machine, &mut self.report);
+        let on_pending = || {
+            let reason = Refusal::Pending.to_string();
+            status.send_modify(|status| status.reason = Some(reason.clone()));
+            report(&Report {
+                state: LinkState::Connecting.name(),
+                machine: machine.as_ref().map(|(name, _)| name.to_string()),
+                route: route.to_string(),
+                reason: Some(reason),
+                retry_ms: None,
+                epoch,
+            });
+        };
+        attempt.run(on_pending).await
+    }
+
+    /// Takes an accepted carrier, remembers whose it is, and serves it to its end.
+    async fn carry(&mut self, accepted: Accepted) -> Result<CarrierEnd, Failure> {
+        let Accepted {
+            carrier,
+            cipher,
+            version,
+            verdict,
+            daemon,
+        } = accepted;
+        let identity = daemon.identity();
+        let now = now_ms();
+        let (name, machine) = match self.machine.take() {
+            Some((name, mut machine)) => {
+                machine.seen(daemon.serial(), &self.route, now);
+                (name, machine)
+            }
+            None => {
+                let name = match self.wanted_name.take() {
+                    Some(name) => name,
+                    None => self.state.free_name(&verdict.name)?,
+                };
+                (
+                    name,
+                    Machine::new(identity, daemon.serial(), &self.route, now),
+                )
+            }
+        };
+        self.state.remember(&name, &machine)?;
+        self.machine = Some((name, machine));
+        self.pinned = Some(identity);
+        self.claim = None;
+        self.serve()?;
+        let Ok(number) = self.link.establish(cipher, version, verdict.cursors) else {
+            // The daemon's cursors are of another link than ours: only a new one can go on.
+            self.new_link();
+            return Ok(CarrierEnd::Closed(Refusal::LinkExpired));
+        };
+        self.resumable = true;
+        self.tell(LinkState::Up, None, None);
+        Ok(self.link.run(number, carrier).await)
+    }
+
+    /// What follows the end of a carrier: nothing to try at once, or a wait with its reason.
+    fn after_carrier(&mut self, end: CarrierEnd) -> Result<Option<(String, Duration)>, Failure> {
+        match end {
+            CarrierEnd::Closed(refusal) => {
+                self.new_link();
+                self.after_refusal(refusal)
+            }
+            end => Ok(Some((end.to_string(), self.backoff.failed(random())))),
+        }
+    }
+
+    fn after_refusal(&mut self, refusal: Refusal) -> Result<Option<(String, Duration)>, Failure> {
+        let sentence = refusal.to_string();
+        if !refusal.retry() {
+            return Err(Failure::new(Code::Refused, sentence));
+        }
+        Ok(match refusal {
+            Refusal::LinkExpired => {
+                self.new_link();
+                None
+            }
+            Refusal::Pending => Some((sentence, PENDING_RETRY)),
+            _ => Some((sentence, self.backoff.failed(random()))),
+        })
+    }
+
+    fn after_failure(&mut self, failed: Failed) -> Result<Option<(String, Duration)>, Failure> {
+        let dropped = matches!(failed, Failed::Lost { after_proof: true }) && self.claim.is_some();
+        self.claims_dropped = if dropped { self.claims_dropped + 1 } else { 0 };
+        if self.claims_dropped >= CLAIMS_DROPPED_MAX {
+            return Err(Failure::new(
+                Code::Refused,
+                Refusal::InvitationWrong.to_string(),
+            ));
+        }
+        match failed {
+            Failed::Refused(refusal) => {
+                self.backoff.succeeded();
+                self.after_refusal(refusal)
+            }
+            Failed::Handshake(HandshakeError::Refused {
+                refusal,
+                authenticated: true,
+            }) => self.after_refusal(refusal),
+            Failed::Handshake(HandshakeError::Refused {
+                refusal,
+                authenticated: false,
+            }) => Ok(Some((refusal.to_string(), self.backoff.refused_in_clear()))),
+            Failed::Handshake(
+                error @ (HandshakeError::OtherDaemon { .. } | HandshakeError::StaleSerial),
+            ) => Err(Failure::new(Code::Refused, error.to_string())),
+            other => Ok(Some((other.to_string(), self.backoff.failed(random())))),
+        }
+    }
+
+    /// Gives the link up; those who use its streams go on over the next one.
+    fn new_link(&mut self) {
+        self.link.close(Refusal::LinkExpired);
+        self.link = Link::new(Role::Device);
+        self.link_id = LinkId::from_bytes(entropy());
+        self.epoch = 0;
+        self.resumable = false;
+    }
+
+    /// Serves the machine's local socket, once the machine is known.
+    fn serve(&mut self) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.serving, true) {
+            return Ok(());
+        }
+        let name = self
+            .machine
+            .as_ref()
+            .map(|(name, _)| name)
+            .expect("the machine is known by now");
+        self.paths.prepare_runtime_dir()?;
+        let listener = LocalListener::bind(&self.paths.machine_socket(name)?)?;
+        let uplink = Uplink::new(name.to_string(), self.status.subscribe());
+        let edge = Edge::start(uplink, Some(self.route.to_string()));
+        tokio::spawn(async move {
+            loop {
+                let stream = listener.accept().await;
+                let edge = edge.clone();
+                tokio::spawn(async move { edge.serve(stream, b"").await });
+            }
+        });
+        Ok(())
+    }
+
+    fn tell(&mut self, state: LinkState, reason: Option<String>, retry_at: Option<Instant>) {
+        self.status.send_modify(|status| {
+            if (status.state == LinkState::Up) != (state == LinkState::Up) {
+                status.since_ms = now_ms();
+            }
+            status.state = state;
+            status.reason.clone_from(&reason);
+            status.retry_at = retry_at;
+            status.link = Some(self.link.clone());
+            status.epoch = self.epoch;
+        });
+        let retry_ms = retry_at.map(|_| self.status.borrow().retry_ms());
+        (self.report)(&Report {
+            state: state.name(),
+            machine: self.machine.as_ref().map(|(name, _)| name.to_string()),
+            route: self.route.to_string(),
+            reason,
+            retry_ms,
+            epoch: self.epoch,
+        });
+    }
+}
+
+/// The known machine that is meant: by the invitation's daemon, by name, or by route.
+fn find(
+    state: &State,
+    route: &Route,
+    invitation: Option<&Invitation>,
+    name: Option<&MachineName>,
+) -> Result<Option<(MachineName, Machine)>, Failure> {
+    let route = route.to_string();
+    let known = state.known()?;
+    let found = match (invitation, name) {
+        (Some(invitation), _) => known
+            .iter()
+            .find(|(_, machine)| machine.identity() == Some(invitation.daemon))
+            .cloned(),
+        (None, Some(name)) => known.iter().find(|(known, _)| known == name).cloned(),
+        (None, None) => known
+            .iter()
+            .find(|(_, machine)| machine.routes.contains(&route))
+            .cloned(),
+    };
+    match (found, name) {
+        (None, Some(name)) if known.iter().any(|(known, _)| known == name) => Err(Failure::new(
+            Code::Busy,
+            format!(
+                "another daemon is called '{name}' here: choose another --name, or forget it with `keepline remote known-daemons forget {name}`"
+            ),
+        )),
+        (found, _) => Ok(found),
+    }
+}
+
+fn random() -> u64 {
+    u64::from_ne_bytes(entropy())
+}
