@@ -140,8 +140,9 @@ pub const INVITATION_ROUTES_MAX: usize = 16;
 pub const INVITATION_ROUTE_MAX: usize = 512;
 /// Bytes of output in one record: large enough to be cheap, small enough that keys are not held up behind it.
 pub const OUTPUT_PIECE: usize = 32 << 10;
-/// How long after a change of title the next one is committed at the earliest: a program may change it at every line.
-pub const TITLE_PAUSE: Duration = Duration::from_millis(100);
+/// How long after a change of title or size the next one is committed at the earliest: a program may change its title at
+/// every line.
+pub const OBSERVED_PAUSE: Duration = Duration::from_millis(100);
 /// How long the daemon's end waits for terminals that were hung up on.
 pub const STOP_TIME: Duration = Duration::from_millis(1500);
 /// How long a vote for a terminal's size outlives its link's carrier: a short cut must not resize what others look at.
