@@ -125,8 +125,8 @@ pub const REOPEN_TIME: Duration = Duration::from_millis(100);
 
 /// Bytes of the daemon's key file: about 250 are needed. A longer one is refused.
 pub const KEY_FILE_MAX: usize = 4096;
-/// Connections that have not finished their HTTP upgrade: each holds at most a request head. When all are taken, a new
-/// connection is dropped.
+/// Connections that have not proved who they are: each holds at most a request head and a handshake message. When all
+/// are taken, a new connection is dropped.
 pub const HALF_OPEN_MAX: usize = 256;
 /// How long a pending device's carrier is held open. Then it is told `pending` and comes back by itself.
 pub const PENDING_HELD: Duration = Duration::from_secs(600);
@@ -147,3 +147,5 @@ pub const OBSERVED_PAUSE: Duration = Duration::from_millis(100);
 pub const STOP_TIME: Duration = Duration::from_millis(1500);
 /// How long a vote for a terminal's size outlives its link's carrier: a short cut must not resize what others look at.
 pub const VOTE_KEPT: Duration = Duration::from_secs(10);
+/// Links that are kept, with a carrier or in their lease: each may hold 8 MiB for replay. One more is refused as busy.
+pub const LINKS_MAX: usize = 1024;
