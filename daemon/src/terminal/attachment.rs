@@ -56,7 +56,13 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    pub(super) fn new(terminal: Arc<Terminal>, attach: &Attach, seat: u64, read: Arc<AtomicU64>, written: u64) -> Self {
+    pub(super) fn new(
+        terminal: Arc<Terminal>,
+        attach: &Attach,
+        seat: u64,
+        read: Arc<AtomicU64>,
+        written: u64,
+    ) -> Self {
         Attachment {
             id: attach.attachment,
             seat,
@@ -76,7 +82,9 @@ impl Attachment {
 
     /// Takes its place in the output: behind what it holds already, if that can be followed.
     pub(super) fn begin(&mut self) {
-        let held = self.from_offset.and_then(|offset| self.terminal.shared.output().position(offset));
+        let held = self
+            .from_offset
+            .and_then(|offset| self.terminal.shared.output().position(offset));
         if let Some((position, size)) = held {
             self.position = Some(position);
             self.read.store(position.offset, Ordering::Relaxed);

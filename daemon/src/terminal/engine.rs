@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alacritty_terminal::event::{Event, EventListener};
 use alacritty_terminal::grid::{Cursor, Dimensions};
-use alacritty_terminal::index::Point;
+use alacritty_terminal::index::{Column, Point};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
     Attr, CharsetIndex, ClearMode, CursorShape, CursorStyle, Handler, Hyperlink, KeyboardModes,
-    KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode, PrivateMode, Rgb,
-    StandardCharset, TabulationClearMode,
+    KeyboardModesApplyBehavior, LineClearMode, Mode, ModifyOtherKeys, NamedPrivateMode,
+    PrivateMode, Rgb, StandardCharset, TabulationClearMode,
 };
 use keepline_protocol::api::Size;
 use unicode_width::UnicodeWidthChar;
@@ -62,7 +62,10 @@ pub(super) struct Replies(Arc<Mutex<Vec<u8>>>);
 
 impl Replies {
     fn push(&self, reply: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(reply.as_bytes());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(reply.as_bytes());
     }
 
     pub(super) fn take(&self) -> Vec<u8> {
@@ -182,11 +185,26 @@ impl Engine {
     pub(super) fn keyboard_modes(&self) -> KeyboardModes {
         let mode = self.term.mode();
         [
-            (TermMode::DISAMBIGUATE_ESC_CODES, KeyboardModes::DISAMBIGUATE_ESC_CODES),
-            (TermMode::REPORT_EVENT_TYPES, KeyboardModes::REPORT_EVENT_TYPES),
-            (TermMode::REPORT_ALTERNATE_KEYS, KeyboardModes::REPORT_ALTERNATE_KEYS),
-            (TermMode::REPORT_ALL_KEYS_AS_ESC, KeyboardModes::REPORT_ALL_KEYS_AS_ESC),
-            (TermMode::REPORT_ASSOCIATED_TEXT, KeyboardModes::REPORT_ASSOCIATED_TEXT),
+            (
+                TermMode::DISAMBIGUATE_ESC_CODES,
+                KeyboardModes::DISAMBIGUATE_ESC_CODES,
+            ),
+            (
+                TermMode::REPORT_EVENT_TYPES,
+                KeyboardModes::REPORT_EVENT_TYPES,
+            ),
+            (
+                TermMode::REPORT_ALTERNATE_KEYS,
+                KeyboardModes::REPORT_ALTERNATE_KEYS,
+            ),
+            (
+                TermMode::REPORT_ALL_KEYS_AS_ESC,
+                KeyboardModes::REPORT_ALL_KEYS_AS_ESC,
+            ),
+            (
+                TermMode::REPORT_ASSOCIATED_TEXT,
+                KeyboardModes::REPORT_ASSOCIATED_TEXT,
+            ),
         ]
         .into_iter()
         .filter(|(theirs, _)| mode.contains(*theirs))
@@ -217,6 +235,15 @@ impl Engine {
         let last = self.term.columns() - 1;
         let cursor = &mut self.term.grid_mut().cursor;
         cursor.input_needs_wrap &= cursor.point.column.0 == last;
+    }
+
+    /// The mark that the cursor's row wraps is on its last cell, and must not move with it.
+    fn unwrap_row(&mut self) {
+        let last = Column(self.term.columns() - 1);
+        let line = self.term.grid().cursor.point.line;
+        self.term.grid_mut()[line][last]
+            .flags
+            .remove(Flags::WRAPLINE);
     }
 
     fn set_title_to(&mut self, title: String) {
@@ -261,7 +288,6 @@ impl Handler for Engine {
         goto(line: i32, column: usize);
         goto_line(line: i32);
         goto_col(column: usize);
-        insert_blank(count: usize);
         move_up(rows: usize);
         move_down(rows: usize);
         device_status(kind: usize);
@@ -280,7 +306,6 @@ impl Handler for Engine {
         insert_blank_lines(count: usize);
         delete_lines(count: usize);
         erase_chars(count: usize);
-        delete_chars(count: usize);
         move_forward_tabs(count: u16);
         clear_line(mode: LineClearMode);
         clear_screen(mode: ClearMode);
@@ -305,12 +330,24 @@ impl Handler for Engine {
         // Combining characters begin at U+0300.
         if c >= '\u{300}' && c.width() == Some(0) {
             let joined = self.joined_cell();
-            let combining = self.term.grid()[joined].zerowidth().map_or(0, <[char]>::len);
+            let combining = self.term.grid()[joined]
+                .zerowidth()
+                .map_or(0, <[char]>::len);
             if combining >= COMBINING_MAX {
                 return;
             }
         }
         self.term.input(c);
+    }
+
+    fn insert_blank(&mut self, count: usize) {
+        self.unwrap_row();
+        self.term.insert_blank(count);
+    }
+
+    fn delete_chars(&mut self, count: usize) {
+        self.unwrap_row();
+        self.term.delete_chars(count);
     }
 
     fn move_backward_tabs(&mut self, count: u16) {
@@ -432,7 +469,9 @@ impl Handler for Engine {
                         self.notes.set_mode(1016, false);
                     }
                     NamedPrivateMode::SyncUpdate => self.notes.synchronized = true,
-                    NamedPrivateMode::ColumnMode => self.notes.margins = 0..self.term.screen_lines(),
+                    NamedPrivateMode::ColumnMode => {
+                        self.notes.margins = 0..self.term.screen_lines()
+                    }
                     NamedPrivateMode::BlinkingCursor => {
                         self.notes.cursor_style.get_or_insert_default().blinking = true;
                     }
@@ -449,7 +488,9 @@ impl Handler for Engine {
             PrivateMode::Named(named) => {
                 match named {
                     NamedPrivateMode::SyncUpdate => self.notes.synchronized = false,
-                    NamedPrivateMode::ColumnMode => self.notes.margins = 0..self.term.screen_lines(),
+                    NamedPrivateMode::ColumnMode => {
+                        self.notes.margins = 0..self.term.screen_lines()
+                    }
                     NamedPrivateMode::BlinkingCursor => {
                         self.notes.cursor_style.get_or_insert_default().blinking = false;
                     }
@@ -469,7 +510,8 @@ impl Handler for Engine {
             _ => return self.term.report_private_mode(mode),
         };
         let state = if set { 1 } else { 2 };
-        self.replies.push(&format!("\x1b[?{};{state}$y", mode.raw()));
+        self.replies
+            .push(&format!("\x1b[?{};{state}$y", mode.raw()));
     }
 
     fn identify_terminal(&mut self, intermediate: Option<char>) {
@@ -536,6 +578,7 @@ impl Handler for Engine {
     }
 
     fn report_modify_other_keys(&mut self) {
-        self.replies.push(&format!("\x1b[>4;{}m", self.notes.modify_other_keys));
+        self.replies
+            .push(&format!("\x1b[>4;{}m", self.notes.modify_other_keys));
     }
 }

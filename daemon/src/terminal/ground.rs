@@ -211,7 +211,9 @@ mod tests {
                     let expected = parser_at_ground(before) || open_character(before) > 0;
                     match last {
                         Some(last) if end == last => assert!(expected, "seed {seed}: {before:x?}"),
-                        _ if end > 0 => assert!(!parser_at_ground(before), "seed {seed}: {before:x?}"),
+                        _ if end > 0 => {
+                            assert!(!parser_at_ground(before), "seed {seed}: {before:x?}")
+                        }
                         _ => {}
                     }
                 }

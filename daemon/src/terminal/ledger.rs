@@ -7,11 +7,11 @@ use crate::bounds::ATTACHMENTS_REMEMBERED;
 /// Input that does not follow what was accepted before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("input at offset {offset} leaves a gap: the next offset is {expected}")]
-pub struct Gap {
+pub(super) struct Gap {
     /// Offset of the input's first byte.
-    pub offset: u64,
+    pub(super) offset: u64,
     /// Offset of the first byte that was not accepted yet.
-    pub expected: u64,
+    pub(super) expected: u64,
 }
 
 struct Entry {
@@ -43,7 +43,10 @@ impl Ledger {
                 let entry = self.0.remove(at);
                 let written = entry.written;
                 self.0.push(entry);
-                Known { written, remembered: true }
+                Known {
+                    written,
+                    remembered: true,
+                }
             }
             None => {
                 if self.0.len() >= ATTACHMENTS_REMEMBERED {
@@ -54,11 +57,22 @@ impl Ledger {
                         self.0.remove(at);
                     }
                 }
-                self.0.push(Entry { id, accepted: None, written: 0, attached: 0 });
-                Known { written: 0, remembered: false }
+                self.0.push(Entry {
+                    id,
+                    accepted: None,
+                    written: 0,
+                    attached: 0,
+                });
+                Known {
+                    written: 0,
+                    remembered: false,
+                }
             }
         };
-        self.0.last_mut().expect("an entry was pushed above").attached += 1;
+        self.0
+            .last_mut()
+            .expect("an entry was pushed above")
+            .attached += 1;
         known
     }
 
@@ -71,7 +85,12 @@ impl Ledger {
 
     /// Accepts input of `length` bytes from `offset`, and returns how many of the first bytes were accepted before and
     /// must be skipped.
-    pub(super) fn accept(&mut self, id: AttachmentId, offset: u64, length: usize) -> Result<usize, Gap> {
+    pub(super) fn accept(
+        &mut self,
+        id: AttachmentId,
+        offset: u64,
+        length: usize,
+    ) -> Result<usize, Gap> {
         let Some(entry) = self.entry(id) else {
             return Ok(0);
         };
@@ -97,7 +116,10 @@ impl Ledger {
 
     /// Input of `id` below this offset was written.
     pub(super) fn written(&self, id: AttachmentId) -> u64 {
-        self.0.iter().find(|entry| entry.id == id).map_or(0, |entry| entry.written)
+        self.0
+            .iter()
+            .find(|entry| entry.id == id)
+            .map_or(0, |entry| entry.written)
     }
 
     /// Bytes of `id` that were accepted and not written.
@@ -122,14 +144,32 @@ mod tests {
     #[test]
     fn input_is_accepted_once_and_in_order() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.attach(id(1)), Known { written: 0, remembered: false });
+        assert_eq!(
+            ledger.attach(id(1)),
+            Known {
+                written: 0,
+                remembered: false
+            }
+        );
         assert_eq!(ledger.accept(id(1), 0, 5), Ok(0));
         assert_eq!(ledger.accept(id(1), 0, 5), Ok(5));
         assert_eq!(ledger.accept(id(1), 3, 4), Ok(2));
-        assert_eq!(ledger.accept(id(1), 9, 1), Err(Gap { offset: 9, expected: 7 }));
+        assert_eq!(
+            ledger.accept(id(1), 9, 1),
+            Err(Gap {
+                offset: 9,
+                expected: 7
+            })
+        );
         assert_eq!(ledger.waiting(id(1)), 7);
         ledger.wrote(id(1), 5);
-        assert_eq!(ledger.attach(id(1)), Known { written: 5, remembered: true });
+        assert_eq!(
+            ledger.attach(id(1)),
+            Known {
+                written: 5,
+                remembered: true
+            }
+        );
         assert_eq!(ledger.accept(id(1), 5, 2), Ok(2));
     }
 
@@ -147,7 +187,13 @@ mod tests {
             }
         }
         // The first is attached, the second has input waiting: the third had to go.
-        assert_eq!(ledger.attach(id(2)), Known { written: 0, remembered: false });
+        assert_eq!(
+            ledger.attach(id(2)),
+            Known {
+                written: 0,
+                remembered: false
+            }
+        );
         assert_eq!(ledger.accept(id(2), 3, 2), Ok(0));
         assert_eq!(ledger.written(id(2)), 3);
         assert!(ledger.attach(id(0)).remembered);

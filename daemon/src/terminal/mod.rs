@@ -9,12 +9,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`pty`], [`launch`], [`processes`] | the PTY thread; what is started; the processes of a session |
-//! | [`output`] | the newest output and the resizes in it |
-//! | [`screen`], [`engine`], [`ground`] | the engine, what it hides, where nothing is half said |
-//! | [`snapshot`], [`rows`], [`palette`] | a screen as VT bytes, rows as text, default colours |
-//! | [`ledger`], [`seats`] | which input was written; who is attached and which size they want |
-//! | [`shared`], [`attachment`] | what the tasks share; a place in it |
+//! | `pty`, `launch`, `processes` | the PTY thread; what is started; the processes of a session |
+//! | `output` | the newest output and the resizes in it |
+//! | `screen`, `engine`, `ground` | the engine, what it hides, where nothing is half said |
+//! | `snapshot`, `rows`, `palette` | a screen as VT bytes, rows as text, default colours |
+//! | `ledger`, `seats` | which input was written; who is attached and which size they want |
+//! | `shared`, `attachment` | what the tasks share; a place in it |
 
 mod attachment;
 mod engine;
@@ -27,16 +27,17 @@ mod processes;
 mod pty;
 mod rows;
 mod screen;
+#[cfg(test)]
+mod screen_tests;
 mod seats;
 mod shared;
 mod snapshot;
-#[cfg(test)]
-mod screen_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -54,7 +55,6 @@ use shared::Shared;
 
 pub use attachment::{Attach, Attachment};
 pub use launch::Spawn;
-pub use ledger::Gap;
 pub use pty::PtyIo;
 pub use screen::{Effects, Screen};
 
@@ -129,7 +129,10 @@ impl Terminal {
         let mut changed = self.shared.changed.subscribe();
         self.shared.ledger().attach(attachment);
         // Were this cancelled before, the ledger would count an attachment that never leaves.
-        let _seat = Sending { terminal: self, attachment };
+        let _seat = Sending {
+            terminal: self,
+            attachment,
+        };
         self.input(attachment, 0, bytes).await?;
         loop {
             changed.mark_unchanged();
@@ -139,7 +142,8 @@ impl Terminal {
                 return Ok(written);
             }
             if ended {
-                let message = format!("the terminal ended; {written} of {length} bytes were written");
+                let message =
+                    format!("the terminal ended; {written} of {length} bytes were written");
                 return Err(Failure::new(Code::Gone, message));
             }
             // The sender lives as long as this terminal.
@@ -168,8 +172,12 @@ impl Terminal {
     /// # Errors
     /// When no signal has that name, the terminal has ended, or the system refuses.
     pub async fn signal(&self, name: &str) -> Result<(), Failure> {
-        let signal = processes::named(name)
-            .ok_or_else(|| Failure::new(Code::Invalid, format!("there is no signal '{name}' to send")))?;
+        let signal = processes::named(name).ok_or_else(|| {
+            Failure::new(
+                Code::Invalid,
+                format!("there is no signal '{name}' to send"),
+            )
+        })?;
         self.pty.signal(signal).await
     }
 
@@ -178,7 +186,7 @@ impl Terminal {
     pub async fn close(&self) {
         let mut exited = self.exited();
         if exited.borrow().is_none() {
-            let groups = self.hang_up().await;
+            let groups = self.hang_up_on_groups().await;
             let leader = self.pty.leader();
             tokio::spawn(async move {
                 tokio::time::sleep(CLOSE_TIME).await;
@@ -190,11 +198,15 @@ impl Terminal {
         let _ = exited.wait_for(Option::is_some).await;
     }
 
-    /// Sends SIGHUP and SIGCONT to the process groups of the terminal's session, and returns them.
-    pub async fn hang_up(&self) -> std::collections::BTreeSet<i32> {
-        if self.exited().borrow().is_some() {
-            return std::collections::BTreeSet::new();
+    /// Hangs up on the processes of the terminal's session, without waiting for what they do.
+    pub async fn hang_up(&self) {
+        if self.shared.exit.borrow().is_none() {
+            self.hang_up_on_groups().await;
         }
+    }
+
+    /// Sends SIGHUP and SIGCONT to the process groups of the terminal's session, and returns them.
+    async fn hang_up_on_groups(&self) -> BTreeSet<i32> {
         let groups = session_groups(self.pty.leader()).await;
         processes::signal(&groups, Signal::HUP);
         processes::signal(&groups, Signal::CONT);
@@ -232,7 +244,9 @@ impl Terminal {
                 .map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
             if skipped < length {
                 drop(permit.split(skipped));
-                self.pty.writer().input(id, piece.split_off(skipped), permit);
+                self.pty
+                    .writer()
+                    .input(id, piece.split_off(skipped), permit);
             }
             drop(ledger);
             offset = offset.saturating_add(length as u64);
@@ -270,7 +284,7 @@ impl Drop for Sending<'_> {
     }
 }
 
-async fn session_groups(leader: rustix::process::Pid) -> std::collections::BTreeSet<i32> {
+async fn session_groups(leader: rustix::process::Pid) -> BTreeSet<i32> {
     let groups = tokio::task::spawn_blocking(move || processes::groups(leader)).await;
     groups.unwrap_or_default()
 }

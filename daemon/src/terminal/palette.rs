@@ -3,8 +3,8 @@
 use alacritty_terminal::vte::ansi::Rgb;
 
 const ANSI: [u32; 16] = [
-    0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5, 0x7f_7f7f, 0xff_0000,
-    0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
+    0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5,
+    0x7f_7f7f, 0xff_0000, 0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
 ];
 /// Index of the background among the engine's colours; the foreground is before it, the cursor behind.
 const BACKGROUND: usize = 257;
@@ -27,7 +27,11 @@ pub(super) fn default_color(index: usize) -> Rgb {
         }
         232..=255 => {
             let grey = u8::try_from(8 + 10 * (index - 232)).expect("the last grey is 238");
-            Rgb { r: grey, g: grey, b: grey }
+            Rgb {
+                r: grey,
+                g: grey,
+                b: grey,
+            }
         }
         BACKGROUND => Rgb { r: 0, g: 0, b: 0 },
         _ => default_color(7),

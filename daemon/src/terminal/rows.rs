@@ -40,7 +40,11 @@ impl Pen {
     }
 
     fn is_plain(&self) -> bool {
-        *self == Pen { link: self.link.clone(), ..Pen::default() }
+        *self
+            == Pen {
+                link: self.link.clone(),
+                ..Pen::default()
+            }
     }
 }
 
@@ -78,7 +82,10 @@ impl Writer {
                 None => self.put("\x1b]8;;\x1b\\"),
             }
         }
-        let styled = Pen { link: pen.link.clone(), ..self.pen.clone() } != *pen;
+        let styled = Pen {
+            link: pen.link.clone(),
+            ..self.pen.clone()
+        } != *pen;
         if styled && pen.is_plain() {
             self.put("\x1b[m");
         } else if styled {
@@ -166,7 +173,9 @@ impl Writer {
         let columns = row.len();
         let mut end = match wraps {
             // A wide character that did not fit leaves the last column free and wraps by itself.
-            Some(next) if is_leading_spacer(&row[Column(columns - 1)]) && is_wide(next, 0) => columns - 1,
+            Some(next) if is_leading_spacer(&row[Column(columns - 1)]) && is_wide(next, 0) => {
+                columns - 1
+            }
             Some(_) => columns,
             None => content_end(row),
         };
@@ -184,7 +193,10 @@ impl Writer {
             column += if wide { 2 } else { 1 };
         }
         if erased.is_some() && column < columns {
-            let background = Cell { bg: row[Column(columns - 1)].bg, ..Cell::default() };
+            let background = Cell {
+                bg: row[Column(columns - 1)].bg,
+                ..Cell::default()
+            };
             self.set_pen(&Pen::of(&background));
             self.put("\x1b[K");
         }
@@ -198,14 +210,22 @@ impl Writer {
 /// The character in this column; halves of broken wide characters and tabs are blanks.
 pub(super) fn character(row: &Row<Cell>, column: usize) -> char {
     let cell = &row[Column(column)];
-    let half = cell.flags.intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER);
-    if cell.c < ' ' || half && !is_wide(row, column) { ' ' } else { cell.c }
+    let half = cell
+        .flags
+        .intersects(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER);
+    if cell.c < ' ' || half && !is_wide(row, column) {
+        ' '
+    } else {
+        cell.c
+    }
 }
 
 pub(super) fn is_wide(row: &Row<Cell>, column: usize) -> bool {
     row[Column(column)].flags.contains(Flags::WIDE_CHAR)
         && column + 1 < row.len()
-        && row[Column(column + 1)].flags.contains(Flags::WIDE_CHAR_SPACER)
+        && row[Column(column + 1)]
+            .flags
+            .contains(Flags::WIDE_CHAR_SPACER)
 }
 
 fn is_leading_spacer(cell: &Cell) -> bool {
@@ -214,7 +234,8 @@ fn is_leading_spacer(cell: &Cell) -> bool {
 
 /// Whether the row goes on in the next one.
 pub(super) fn wraps(row: &Row<Cell>) -> bool {
-    row.last().is_some_and(|cell| cell.flags.contains(Flags::WRAPLINE))
+    row.last()
+        .is_some_and(|cell| cell.flags.contains(Flags::WRAPLINE))
 }
 
 /// Where the row's blank rest begins.
@@ -225,14 +246,21 @@ pub(super) fn content_end(row: &Row<Cell>) -> usize {
             && Pen::of(cell) == Pen::default()
             && cell.zerowidth().is_none_or(<[char]>::is_empty)
     };
-    (0..row.len()).rfind(|&column| !blank(column)).map_or(0, |column| column + 1)
+    (0..row.len())
+        .rfind(|&column| !blank(column))
+        .map_or(0, |column| column + 1)
 }
 
 /// Where the cells begin that are all as erasing with the last one's background would leave them.
 fn erased_tail(row: &Row<Cell>) -> usize {
     let columns = row.len();
-    let erased = Cell { bg: row[Column(columns - 1)].bg, ..Cell::default() };
-    (0..columns).rfind(|&column| row[Column(column)] != erased).map_or(0, |column| column + 1)
+    let erased = Cell {
+        bg: row[Column(columns - 1)].bg,
+        ..Cell::default()
+    };
+    (0..columns)
+        .rfind(|&column| row[Column(column)] != erased)
+        .map_or(0, |column| column + 1)
 }
 
 /// The row's text, trailing blanks cut.

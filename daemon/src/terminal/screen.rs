@@ -14,7 +14,9 @@ use keepline_protocol::api::Size;
 use super::engine::{Cells, Engine, Replies};
 use super::ground::{Ground, open_character};
 use super::{rows, snapshot};
-use crate::bounds::{CELLS_MAX, COLUMNS_MIN, HISTORY_CELLS_MAX, HISTORY_LINES_MAX, SEQUENCE_MAX, SIDE_MAX};
+use crate::bounds::{
+    CELLS_MAX, COLUMNS_MIN, HISTORY_CELLS_MAX, HISTORY_LINES_MAX, SEQUENCE_MAX, SIDE_MAX,
+};
 
 /// What a program's output asks for besides the screen.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -95,7 +97,10 @@ impl Screen {
     pub fn cursor(&self) -> (u16, u16) {
         let point = self.engine.term.grid().cursor.point;
         let narrow = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
-        (narrow(point.column.0), narrow(usize::try_from(point.line.0).unwrap_or(0)))
+        (
+            narrow(point.column.0),
+            narrow(usize::try_from(point.line.0).unwrap_or(0)),
+        )
     }
 
     /// The rows from the top, trailing blanks cut; with SGR sequences if `ansi`.
@@ -104,7 +109,13 @@ impl Screen {
         let grid = self.engine.term.grid();
         (0..grid.screen_lines())
             .map(|row| &grid[Line::from(row)])
-            .map(|row| if ansi { rows::colored(row) } else { rows::plain(row) })
+            .map(|row| {
+                if ansi {
+                    rows::colored(row)
+                } else {
+                    rows::plain(row)
+                }
+            })
             .collect()
     }
 
@@ -150,7 +161,11 @@ impl Screen {
     /// they fit `history_max` bytes, then the screen. The bytes ask nothing of the terminal that they are given to.
     #[must_use]
     pub fn snapshot(&mut self, history_lines: u32, history_max: usize) -> Bytes {
-        let stand_in = if self.dropping { self.ground.stand_in() } else { b"" };
+        let stand_in = if self.dropping {
+            self.ground.stand_in()
+        } else {
+            b""
+        };
         let mut vt = snapshot::encode(&mut self.engine, history_lines as usize, history_max);
         vt.extend_from_slice(stand_in);
         vt.into()
@@ -212,7 +227,9 @@ pub(super) fn with_main_grid<R>(engine: &mut Engine, look: impl FnOnce(&Grid<Cel
 /// The size within the bounds.
 pub(super) fn fit(size: Size) -> Size {
     let cols = size.cols.clamp(COLUMNS_MIN, SIDE_MAX);
-    let rows_max = u16::try_from(CELLS_MAX / usize::from(cols)).unwrap_or(u16::MAX).min(SIDE_MAX);
+    let rows_max = u16::try_from(CELLS_MAX / usize::from(cols))
+        .unwrap_or(u16::MAX)
+        .min(SIDE_MAX);
     Size {
         cols,
         rows: size.rows.clamp(1, rows_max),

@@ -83,12 +83,19 @@ impl Seats {
 
     /// Whether everybody has read everything below `head`.
     pub(super) fn caught_up(&self, head: u64) -> bool {
-        self.seats.values().all(|seat| seat.read.load(Ordering::Relaxed) >= head)
+        self.seats
+            .values()
+            .all(|seat| seat.read.load(Ordering::Relaxed) >= head)
     }
 
     /// The least columns and the least rows, each by itself; without votes the size stays.
     fn smallest(&self) -> Size {
-        let votes = || self.seats.values().filter(|seat| seat.present).filter_map(|seat| seat.vote);
+        let votes = || {
+            self.seats
+                .values()
+                .filter(|seat| seat.present)
+                .filter_map(|seat| seat.vote)
+        };
         let (Some(narrowest), Some(lowest)) = (
             votes().min_by_key(|size| (size.cols, size.x_pixels)),
             votes().min_by_key(|size| (size.rows, size.y_pixels)),

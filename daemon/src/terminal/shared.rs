@@ -97,7 +97,8 @@ impl Shared {
 
     /// Wakes whoever waits for something new.
     pub(super) fn wake(&self) {
-        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+        self.changed
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Does what the PTY's reader hands over, until the terminal ends.

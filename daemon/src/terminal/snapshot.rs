@@ -40,7 +40,12 @@ pub(super) fn encode(engine: &mut Engine, history_lines: usize, history_max: usi
     encode_with(engine, 0, 0, true)
 }
 
-fn encode_with(engine: &mut Engine, history_lines: usize, history_max: usize, bare: bool) -> Vec<u8> {
+fn encode_with(
+    engine: &mut Engine,
+    history_lines: usize,
+    history_max: usize,
+    bare: bool,
+) -> Vec<u8> {
     let mut out = Writer::new(bare);
     put_titles(&mut out, engine);
     put_palette(&mut out, engine);
@@ -91,7 +96,10 @@ fn put_palette(out: &mut Writer, engine: &Engine) {
                 // Foreground, background and cursor are 256 to 258, and OSC 10 to 12.
                 _ => format!("{}", index - 246),
             };
-            out.put(format!("\x1b]{code};rgb:{:02x}/{:02x}/{:02x}\x1b\\", rgb.r, rgb.g, rgb.b));
+            out.put(format!(
+                "\x1b]{code};rgb:{:02x}/{:02x}/{:02x}\x1b\\",
+                rgb.r, rgb.g, rgb.b
+            ));
         }
     }
 }
@@ -191,12 +199,16 @@ fn put_repeated(out: &mut Writer, engine: &Engine) {
     // The last column would leave the cursor about to wrap, and not every terminal erases then.
     let free = |row: i32, column: usize| {
         let first = &grid[Line(row)][Column(column)];
-        let erased = Cell { bg: first.bg, ..Cell::default() };
+        let erased = Cell {
+            bg: first.bg,
+            ..Cell::default()
+        };
         (column..column + width).all(|column| grid[Line(row)][Column(column)] == erased)
     };
     let rows = 0..=grid.bottommost_line().0;
     for row in rows.clone().rev() {
-        let Some(column) = (0..columns.saturating_sub(width)).rfind(|&column| free(row, column)) else {
+        let Some(column) = (0..columns.saturating_sub(width)).rfind(|&column| free(row, column))
+        else {
             continue;
         };
         if width == 0 {
@@ -205,7 +217,10 @@ fn put_repeated(out: &mut Writer, engine: &Engine) {
         out.put(format!("\x1b[{};{}H", row + 1, column + 1));
         out.set_pen(&Pen::default());
         out.put(printed.to_string());
-        let erased = Cell { bg: grid[Line(row)][Column(column)].bg, ..Cell::default() };
+        let erased = Cell {
+            bg: grid[Line(row)][Column(column)].bg,
+            ..Cell::default()
+        };
         out.set_pen(&Pen::of(&erased));
         out.put(format!("\x1b[{};{}H\x1b[{width}X", row + 1, column + 1));
         return;
@@ -249,7 +264,16 @@ fn put_active_cursor(out: &mut Writer, engine: &Engine) {
     if origin {
         out.put("\x1b[?6h");
     }
-    put_cursor(out, grid, &grid.cursor, if origin { engine.notes.margins.start } else { 0 });
+    put_cursor(
+        out,
+        grid,
+        &grid.cursor,
+        if origin {
+            engine.notes.margins.start
+        } else {
+            0
+        },
+    );
     let shifted = engine.notes.charset == CharsetIndex::G1;
     if shifted {
         out.put("\x0e");
@@ -274,8 +298,16 @@ fn put_active_cursor(out: &mut Writer, engine: &Engine) {
 fn waiting_cell<'a>(grid: &'a Grid<Cell>, cursor: &Cursor<Cell>) -> Option<(&'a Row<Cell>, usize)> {
     let last = grid.columns() - 1;
     let row = &grid[cursor.point.line];
-    (cursor.input_needs_wrap && cursor.point.column == last)
-        .then(|| (row, if is_wide(row, last - 1) { last - 1 } else { last }))
+    (cursor.input_needs_wrap && cursor.point.column == last).then(|| {
+        (
+            row,
+            if is_wide(row, last - 1) {
+                last - 1
+            } else {
+                last
+            },
+        )
+    })
 }
 
 /// Brings the terminal's cursor to where and what `cursor` is, the rows counted from `top`.
@@ -283,7 +315,11 @@ fn put_cursor(out: &mut Writer, grid: &Grid<Cell>, cursor: &Cursor<Cell>, top: u
     let line = usize::try_from(cursor.point.line.0).unwrap_or(0);
     let waiting = waiting_cell(grid, cursor);
     let column = waiting.map_or(cursor.point.column.0, |(_, column)| column);
-    out.put(format!("\x1b[{};{}H", (line + 1).saturating_sub(top).max(1), column + 1));
+    out.put(format!(
+        "\x1b[{};{}H",
+        (line + 1).saturating_sub(top).max(1),
+        column + 1
+    ));
     // Only printing makes a cursor wait to wrap: the last character is written again.
     if let Some((row, column)) = waiting {
         out.put_cell(row, column);

@@ -46,17 +46,28 @@ pub(crate) fn describe(screen: &mut Screen) -> Vec<String> {
     describe_cursor(&mut all, "saved", grid, &grid.saved_cursor);
     all.push(format!("modes {:?}", engine.term.mode()));
     let notes = &engine.notes;
-    all.push(format!("margins {:?} charset {:?}", notes.margins, notes.charset));
+    all.push(format!(
+        "margins {:?} charset {:?}",
+        notes.margins, notes.charset
+    ));
     all.push(format!("tabs {:?}", notes.tabs));
     all.push(format!("titles {:?} {:?}", notes.title, notes.titles));
-    all.push(format!("keyboard {:?} {}", notes.keyboard, notes.modify_other_keys));
-    all.push(format!("style {:?} {}", notes.cursor_style, notes.synchronized));
+    all.push(format!(
+        "keyboard {:?} {}",
+        notes.keyboard, notes.modify_other_keys
+    ));
+    all.push(format!(
+        "style {:?} {}",
+        notes.cursor_style, notes.synchronized
+    ));
     all.push(format!("extra {:?}", notes.modes));
     let colors = engine.term.colors();
     let set = (0..259).filter_map(|index| Some((index, colors[index]?)));
     all.push(format!("palette {:?}", set.collect::<Vec<_>>()));
     // The engine numbers links that have no id of their own.
-    all.iter().map(|line| line.split("_alacritty").map(without_number).collect()).collect()
+    all.iter()
+        .map(|line| line.split("_alacritty").map(without_number).collect())
+        .collect()
 }
 
 fn without_number(text: &str) -> &str {
@@ -70,12 +81,20 @@ fn describe_grid(all: &mut Vec<String>, name: &str, grid: &Grid<Cell>) {
         let mut pen = Pen::default();
         for column in 0..row.len() {
             let cell = &row[Column(column)];
-            if Pen::of(cell) != pen {
+            // The place that a wide character left free has that one's pen, or had.
+            let free = cell.flags.contains(Flags::LEADING_WIDE_CHAR_SPACER)
+                && line < grid.bottommost_line().0
+                && is_wide(&grid[Line(line + 1)], 0);
+            if !free && Pen::of(cell) != pen {
                 pen = Pen::of(cell);
                 text.push_str(&format!("<{pen:?}>"));
             }
             let second_half = column > 0 && is_wide(row, column - 1);
-            text.push(if second_half { '·' } else { character(row, column) });
+            text.push(if second_half {
+                '·'
+            } else {
+                character(row, column)
+            });
             text.extend(cell.zerowidth().into_iter().flatten());
         }
         if wraps(row) && !wrap_is_lost(grid, line) {
@@ -107,5 +126,8 @@ pub(crate) fn has_broken_halves(grid: &Grid<Cell>) -> bool {
 fn describe_cursor(all: &mut Vec<String>, name: &str, grid: &Grid<Cell>, cursor: &Cursor<Cell>) {
     let waits = cursor.input_needs_wrap && cursor.point.column == grid.last_column();
     let pen = Pen::of(&cursor.template);
-    all.push(format!("{name} {:?} {pen:?} {:?} waits {waits}", cursor.point, cursor.charsets));
+    all.push(format!(
+        "{name} {:?} {pen:?} {:?} waits {waits}",
+        cursor.point, cursor.charsets
+    ));
 }
