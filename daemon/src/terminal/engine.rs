@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alacritty_terminal::event::{Event, EventListener};
 use alacritty_terminal::grid::{Cursor, Dimensions};
-use alacritty_terminal::index::Point;
+use alacritty_terminal::index::{Column, Point};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
@@ -237,6 +237,15 @@ impl Engine {
         cursor.input_needs_wrap &= cursor.point.column.0 == last;
     }
 
+    /// The mark that the cursor's row wraps is on its last cell, and must not move with it.
+    fn unwrap_row(&mut self) {
+        let last = Column(self.term.columns() - 1);
+        let line = self.term.grid().cursor.point.line;
+        self.term.grid_mut()[line][last]
+            .flags
+            .remove(Flags::WRAPLINE);
+    }
+
     fn set_title_to(&mut self, title: String) {
         self.notes.title_changed |= title != self.notes.title;
         self.notes.title = title;
@@ -279,7 +288,6 @@ impl Handler for Engine {
         goto(line: i32, column: usize);
         goto_line(line: i32);
         goto_col(column: usize);
-        insert_blank(count: usize);
         move_up(rows: usize);
         move_down(rows: usize);
         device_status(kind: usize);
@@ -298,7 +306,6 @@ impl Handler for Engine {
         insert_blank_lines(count: usize);
         delete_lines(count: usize);
         erase_chars(count: usize);
-        delete_chars(count: usize);
         move_forward_tabs(count: u16);
         clear_line(mode: LineClearMode);
         clear_screen(mode: ClearMode);
@@ -331,6 +338,16 @@ impl Handler for Engine {
             }
         }
         self.term.input(c);
+    }
+
+    fn insert_blank(&mut self, count: usize) {
+        self.unwrap_row();
+        self.term.insert_blank(count);
+    }
+
+    fn delete_chars(&mut self, count: usize) {
+        self.unwrap_row();
+        self.term.delete_chars(count);
     }
 
     fn move_backward_tabs(&mut self, count: u16) {

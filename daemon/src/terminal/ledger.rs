@@ -7,11 +7,11 @@ use crate::bounds::ATTACHMENTS_REMEMBERED;
 /// Input that does not follow what was accepted before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("input at offset {offset} leaves a gap: the next offset is {expected}")]
-pub struct Gap {
+pub(super) struct Gap {
     /// Offset of the input's first byte.
-    pub offset: u64,
+    pub(super) offset: u64,
     /// Offset of the first byte that was not accepted yet.
-    pub expected: u64,
+    pub(super) expected: u64,
 }
 
 struct Entry {

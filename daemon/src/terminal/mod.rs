@@ -9,12 +9,12 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`pty`], [`launch`], [`processes`] | the PTY thread; what is started; the processes of a session |
-//! | [`output`] | the newest output and the resizes in it |
-//! | [`screen`], [`engine`], [`ground`] | the engine, what it hides, where nothing is half said |
-//! | [`snapshot`], [`rows`], [`palette`] | a screen as VT bytes, rows as text, default colours |
-//! | [`ledger`], [`seats`] | which input was written; who is attached and which size they want |
-//! | [`shared`], [`attachment`] | what the tasks share; a place in it |
+//! | `pty`, `launch`, `processes` | the PTY thread; what is started; the processes of a session |
+//! | `output` | the newest output and the resizes in it |
+//! | `screen`, `engine`, `ground` | the engine, what it hides, where nothing is half said |
+//! | `snapshot`, `rows`, `palette` | a screen as VT bytes, rows as text, default colours |
+//! | `ledger`, `seats` | which input was written; who is attached and which size they want |
+//! | `shared`, `attachment` | what the tasks share; a place in it |
 
 mod attachment;
 mod engine;
@@ -37,6 +37,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -54,7 +55,6 @@ use shared::Shared;
 
 pub use attachment::{Attach, Attachment, Hand};
 pub use launch::Spawn;
-pub use ledger::Gap;
 pub use pty::PtyIo;
 pub use screen::{Effects, Screen};
 
@@ -192,7 +192,7 @@ impl Terminal {
     pub async fn close(&self) {
         let mut exited = self.exited();
         if exited.borrow().is_none() {
-            let groups = self.hang_up().await;
+            let groups = self.hang_up_on_groups().await;
             let leader = self.pty.leader();
             tokio::spawn(async move {
                 tokio::time::sleep(CLOSE_TIME).await;
@@ -204,11 +204,15 @@ impl Terminal {
         let _ = exited.wait_for(Option::is_some).await;
     }
 
-    /// Sends SIGHUP and SIGCONT to the process groups of the terminal's session, and returns them.
-    pub async fn hang_up(&self) -> std::collections::BTreeSet<i32> {
-        if self.exited().borrow().is_some() {
-            return std::collections::BTreeSet::new();
+    /// Hangs up on the processes of the terminal's session, without waiting for what they do.
+    pub async fn hang_up(&self) {
+        if self.shared.exit.borrow().is_none() {
+            self.hang_up_on_groups().await;
         }
+    }
+
+    /// Sends SIGHUP and SIGCONT to the process groups of the terminal's session, and returns them.
+    async fn hang_up_on_groups(&self) -> BTreeSet<i32> {
         let groups = session_groups(self.pty.leader()).await;
         processes::signal(&groups, Signal::HUP);
         processes::signal(&groups, Signal::CONT);
@@ -292,7 +296,7 @@ impl Drop for Sending<'_> {
     }
 }
 
-async fn session_groups(leader: rustix::process::Pid) -> std::collections::BTreeSet<i32> {
+async fn session_groups(leader: rustix::process::Pid) -> BTreeSet<i32> {
     let groups = tokio::task::spawn_blocking(move || processes::groups(leader)).await;
     groups.unwrap_or_default()
 }

@@ -81,7 +81,11 @@ fn describe_grid(all: &mut Vec<String>, name: &str, grid: &Grid<Cell>) {
         let mut pen = Pen::default();
         for column in 0..row.len() {
             let cell = &row[Column(column)];
-            if Pen::of(cell) != pen {
+            // The place that a wide character left free has that one's pen, or had.
+            let free = cell.flags.contains(Flags::LEADING_WIDE_CHAR_SPACER)
+                && line < grid.bottommost_line().0
+                && is_wide(&grid[Line(line + 1)], 0);
+            if !free && Pen::of(cell) != pen {
                 pen = Pen::of(cell);
                 text.push_str(&format!("<{pen:?}>"));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use keepline_protocol::api::Size;
-use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::failure::Code;
 use keepline_protocol::id::{AttachmentId, TerminalId};
 use keepline_protocol::record::{Exit, Record};
 use tokio::time::timeout;
@@ -152,10 +152,6 @@ async fn wait_for_screen(terminal: &Terminal, what: &str, shown: impl Fn(&[Strin
         "{what}: {:?}",
         terminal.read(false).rows
     );
-}
-
-fn at_first<T: PartialEq + std::fmt::Debug>(result: Result<T, Failure>) -> Failure {
-    result.err().expect("it fails")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -354,7 +350,11 @@ async fn input_is_written_exactly_once() {
         .input(2, Bytes::from_static(b"c\ndef\n"))
         .await
         .unwrap();
-    let gap = at_first(first.hand().input(100, Bytes::from_static(b"x")).await);
+    let gap = first
+        .hand()
+        .input(100, Bytes::from_static(b"x"))
+        .await
+        .unwrap_err();
     assert_eq!(gap.code, Code::Invalid);
     pull(&mut first, &mut got, "acknowledgement", |got| {
         got.acknowledged == 8
@@ -396,7 +396,12 @@ async fn input_is_written_exactly_once() {
         })
         .await;
     assert_eq!(
-        at_first(observer.hand().input(0, Bytes::from_static(b"x")).await).code,
+        observer
+            .hand()
+            .input(0, Bytes::from_static(b"x"))
+            .await
+            .unwrap_err()
+            .code,
         Code::Refused
     );
 }
@@ -501,12 +506,12 @@ async fn signals_and_exits_are_told_apart() {
     let (_io, terminal) = sh("echo ready; exec sleep 1000").await;
     wait_for_screen(&terminal, "ready", |rows| rows[0] == "ready").await;
     assert_eq!(
-        at_first(terminal.signal("NONSENSE").await).code,
+        terminal.signal("NONSENSE").await.unwrap_err().code,
         Code::Invalid
     );
     terminal.signal("TERM").await.unwrap();
     assert_eq!(end_of(&terminal).await, Exit::Signal(15));
-    assert_eq!(at_first(terminal.signal("TERM").await).code, Code::Gone);
+    assert_eq!(terminal.signal("TERM").await.unwrap_err().code, Code::Gone);
 
     let (_io, terminal) = sh("exit 3").await;
     assert_eq!(end_of(&terminal).await, Exit::Status(3));
