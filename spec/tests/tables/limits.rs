@@ -16,7 +16,7 @@ impl Figure for u64 {
         let digits = self.to_string();
         let mut out = String::new();
         for (index, digit) in digits.chars().enumerate() {
-            if index > 0 && (digits.len() - index) % 3 == 0 {
+            if index > 0 && (digits.len() - index).is_multiple_of(3) {
                 out.push(',');
             }
             out.push(digit);
