@@ -1,5 +1,7 @@
 //! Two links joined by real carriers.
 
+#![allow(clippy::unwrap_used)]
+
 use bytes::Bytes;
 use keepline_carrier::link::{CarrierEnd, Link, Phase};
 use keepline_carrier::packet::Carrier;

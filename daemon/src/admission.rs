@@ -18,6 +18,7 @@ use keepline_protocol::handshake::{
 use keepline_protocol::id::InvitationId;
 use keepline_protocol::invitation::Secret;
 use keepline_protocol::refusal::Refusal;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bounds::{PENDING_HELD, PENDING_SILENCE};
@@ -52,18 +53,30 @@ enum Decided {
 }
 
 impl Daemon {
-    /// Serves a carrier from its first byte to its end. `peer` says where it comes from, for people.
-    pub async fn serve_carrier(&self, carrier: Carrier, peer: String) {
-        if let Err(turned) = self.admit(carrier, &peer).await {
+    /// Serves a carrier from its first byte to its end. `peer` says where it comes from, for people; `half_open` is the
+    /// place that it takes until it has proved who it is.
+    pub async fn serve_carrier(
+        &self,
+        carrier: Carrier,
+        peer: String,
+        half_open: Option<OwnedSemaphorePermit>,
+    ) {
+        if let Err(turned) = self.admit(carrier, &peer, half_open).await {
             tracing::info!(%peer, %turned, "a connection got no link");
         }
     }
 
-    async fn admit(&self, mut carrier: Carrier, peer: &str) -> Result<(), Turned> {
+    async fn admit(
+        &self,
+        mut carrier: Carrier,
+        peer: &str,
+        half_open: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), Turned> {
         let (mut authenticated, invitation) =
             timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier))
                 .await
                 .map_err(|_| Turned::Slow)??;
+        drop(half_open);
         let kind = carrier.kind;
         let trusted =
             kind == Kind::Unix || (kind == Kind::WebSocket && self.inner.config.trust_network);

@@ -125,8 +125,8 @@ pub const REOPEN_TIME: Duration = Duration::from_millis(100);
 
 /// Bytes of the daemon's key file: about 250 are needed. A longer one is refused.
 pub const KEY_FILE_MAX: usize = 4096;
-/// Connections that have not finished their HTTP upgrade: each holds at most a request head. When all are taken, a new
-/// connection is dropped.
+/// Connections that have not proved who they are: each holds at most a request head and a handshake message. When all
+/// are taken, a new connection is dropped.
 pub const HALF_OPEN_MAX: usize = 256;
 /// How long a pending device's carrier is held open. Then it is told `pending` and comes back by itself.
 pub const PENDING_HELD: Duration = Duration::from_secs(600);
@@ -140,9 +140,12 @@ pub const INVITATION_ROUTES_MAX: usize = 16;
 pub const INVITATION_ROUTE_MAX: usize = 512;
 /// Bytes of output in one record: large enough to be cheap, small enough that keys are not held up behind it.
 pub const OUTPUT_PIECE: usize = 32 << 10;
-/// How long after a change of title the next one is committed at the earliest: a program may change it at every line.
-pub const TITLE_PAUSE: Duration = Duration::from_millis(100);
+/// How long after a change of title or size the next one is committed at the earliest: a program may change its title at
+/// every line.
+pub const OBSERVED_PAUSE: Duration = Duration::from_millis(100);
 /// How long the daemon's end waits for terminals that were hung up on.
 pub const STOP_TIME: Duration = Duration::from_millis(1500);
 /// How long a vote for a terminal's size outlives its link's carrier: a short cut must not resize what others look at.
 pub const VOTE_KEPT: Duration = Duration::from_secs(10);
+/// Links that are kept, with a carrier or in their lease: each may hold 8 MiB for replay. One more is refused as busy.
+pub const LINKS_MAX: usize = 1024;

@@ -12,6 +12,7 @@ use keepline_protocol::id::{DeviceId, LinkId};
 use keepline_protocol::identity::Role;
 use keepline_protocol::refusal::Refusal;
 
+use crate::bounds::LINKS_MAX;
 use crate::daemon::now_ms;
 use crate::session::{Session, Standing};
 
@@ -97,6 +98,9 @@ impl Links {
             }
             !superseded
         });
+        if entries.len() >= LINKS_MAX {
+            return Err(Refusal::Busy);
+        }
         let link = Link::new(Role::Daemon);
         let now = now_ms();
         let entry = Entry {

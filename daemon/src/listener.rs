@@ -59,9 +59,12 @@ impl Daemon {
                     return;
                 }
                 let upgraded = timeout(HANDSHAKE_TIME, upgrade::accept(stream)).await;
-                drop(slot);
                 match upgraded {
-                    Ok(Ok(carrier)) => daemon.serve_carrier(carrier, peer.to_string()).await,
+                    Ok(Ok(carrier)) => {
+                        daemon
+                            .serve_carrier(carrier, peer.to_string(), Some(slot))
+                            .await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "no link"),
                     Err(_) => tracing::debug!(%peer, "no request in time"),
                 }

@@ -15,9 +15,9 @@ use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::{STOP_TIME, TITLE_PAUSE};
+use crate::bounds::{OBSERVED_PAUSE, STOP_TIME};
 use crate::daemon::now_ms;
-use crate::session::{DAEMON_STOPPED, Lifecycle, Origin, Place, Session, TerminalMutation};
+use crate::session::{Cells, DAEMON_STOPPED, Lifecycle, Origin, Place, Session, TerminalMutation};
 use crate::terminal::{PtyIo, Spawn, Terminal};
 
 pub(crate) struct Terminals {
@@ -164,18 +164,23 @@ impl Terminals {
     /// Keeps a terminal's row true until it has ended.
     async fn follow(self: Arc<Self>, terminal: Arc<Terminal>) {
         let id = terminal.id();
-        let (mut exited, mut title) = (terminal.exited(), terminal.title());
+        let (mut exited, mut title, mut size) =
+            (terminal.exited(), terminal.title(), terminal.sizes());
+        // What changed before this task began counts as a change.
+        title.mark_changed();
+        size.mark_changed();
         loop {
             tokio::select! {
                 true = async { exited.wait_for(Option::is_some).await.is_ok() } => break,
-                true = async { title.changed().await.is_ok() } => {
-                    let named = title.borrow_and_update().clone();
-                    self.observe(id, Some(named), None).await;
-                    // What a program says faster than this is gathered.
-                    sleep(TITLE_PAUSE).await;
-                }
+                true = async { title.changed().await.is_ok() } => {}
+                true = async { size.changed().await.is_ok() } => {}
                 else => break,
             }
+            let named = Some(title.borrow_and_update().clone()).filter(|title| !title.is_empty());
+            let cells = Some(Cells::from(*size.borrow_and_update()));
+            self.record(observed(id, named, cells, None)).await;
+            // What changes faster than this is gathered.
+            sleep(OBSERVED_PAUSE).await;
         }
         let exit = exited
             .borrow()
@@ -191,21 +196,14 @@ impl Terminals {
         self.forget_closed();
     }
 
-    async fn observe(&self, terminal: TerminalId, title: Option<String>, used_ms: Option<u64>) {
-        self.record(TerminalMutation::Observed {
-            terminal,
-            title,
-            cwd: None,
-            size: None,
-            used_ms,
-        })
-        .await;
-    }
-
     /// Notes that somebody uses a terminal now.
     pub(crate) fn used(self: &Arc<Self>, id: TerminalId) {
         let terminals = Arc::clone(self);
-        tokio::spawn(async move { terminals.observe(id, None, Some(now_ms())).await });
+        tokio::spawn(async move {
+            terminals
+                .record(observed(id, None, None, Some(now_ms())))
+                .await
+        });
     }
 
     /// Commits what happened to a terminal. A row that is gone needs nothing.
@@ -291,5 +289,21 @@ impl Terminals {
             })
             .await;
         }
+    }
+}
+
+/// What was seen of a terminal; what is absent did not change.
+fn observed(
+    terminal: TerminalId,
+    title: Option<String>,
+    size: Option<Cells>,
+    used_ms: Option<u64>,
+) -> TerminalMutation {
+    TerminalMutation::Observed {
+        terminal,
+        title,
+        cwd: None,
+        size,
+        used_ms,
     }
 }

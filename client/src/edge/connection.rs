@@ -207,7 +207,7 @@ impl Edge {
         if method == method::SessionEvents::NAME {
             return self.events(id, params, time, output).await;
         }
-        let answered = match self.from_document(method, time).await {
+        let answered = match self.answer_from_document(method, time).await {
             Some(value) => serde_json::value::to_raw_value(&value)
                 .map_err(|error| Failure::new(Code::Internal, error.to_string())),
             None => match registry::by_name(method) {
@@ -240,7 +240,7 @@ impl Edge {
     }
 
     /// What the edge answers itself; nothing for every other method, and while there is no document.
-    async fn from_document(&self, method: &str, time: Duration) -> Option<Value> {
+    async fn answer_from_document(&self, method: &str, time: Duration) -> Option<Value> {
         if method == "relay.status" {
             return self.inner.uplink.machine().map(|_| self.relay_status());
         }

@@ -125,7 +125,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             (None, None) => {
                 let message = format!(
                     "{route} is not a daemon that this device knows: ask its owner for an invitation (`keepline remote \
-                     invite`) and pass it with --invite-file"
+                     invite`) and pass it with --invite-file; a daemon that you know at another address is named with --name"
                 );
                 return Err(Failure::new(Code::Refused, message));
             }

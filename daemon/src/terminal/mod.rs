@@ -228,6 +228,12 @@ impl Terminal {
         self.shared.title.subscribe()
     }
 
+    /// The size that the terminal has, and each change of it.
+    #[must_use]
+    pub fn sizes(&self) -> watch::Receiver<Size> {
+        self.shared.size.subscribe()
+    }
+
     async fn input(&self, id: AttachmentId, offset: u64, mut bytes: Bytes) -> Result<(), Failure> {
         let mut offset = offset;
         while !bytes.is_empty() {

@@ -45,6 +45,7 @@ pub(super) struct Shared {
     pub(super) changed: watch::Sender<u64>,
     pub(super) exit: watch::Sender<Option<Exit>>,
     pub(super) title: watch::Sender<String>,
+    pub(super) size: watch::Sender<Size>,
 }
 
 impl Shared {
@@ -61,6 +62,7 @@ impl Shared {
             changed: watch::Sender::new(0),
             exit: watch::Sender::new(None),
             title: watch::Sender::new(String::new()),
+            size: watch::Sender::new(size),
         }
     }
 
@@ -164,6 +166,7 @@ impl Listener for Shared {
 
     fn resized(&self, size: Size) {
         lock(&self.output).resize(size);
+        self.size.send_replace(size);
         self.wake();
     }
 

@@ -3,6 +3,8 @@
 //! The wire carries whole messages with a delay, loses everything under way when it is cut, and both ends shake hands
 //! again over it. Everything follows from the seed.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -26,14 +28,14 @@ pub enum End {
 
 enum ClientPhase {
     Down,
-    AwaitReply(AwaitReply),
-    AwaitVerdict(AwaitVerdict),
+    AwaitReply(Box<AwaitReply>),
+    AwaitVerdict(Box<AwaitVerdict>),
     Up,
 }
 
 enum DaemonPhase {
     Down,
-    AwaitHello(AwaitHello),
+    AwaitHello(Box<AwaitHello>),
     Up,
 }
 
@@ -123,7 +125,7 @@ impl Pair {
         };
         let entropy = std::array::from_fn(|_| self.random.u8(..));
         let (next, message) = initiator.start(entropy);
-        self.client_phase = ClientPhase::AwaitReply(next);
+        self.client_phase = ClientPhase::AwaitReply(Box::new(next));
         self.put(End::Daemon, message);
     }
 
@@ -212,7 +214,7 @@ impl Pair {
             ClientPhase::Down => {}
             ClientPhase::AwaitReply(client) => {
                 let (next, third) = client.handle(message).unwrap();
-                self.client_phase = ClientPhase::AwaitVerdict(next);
+                self.client_phase = ClientPhase::AwaitVerdict(Box::new(next));
                 self.put(End::Daemon, third);
             }
             ClientPhase::AwaitVerdict(client) => match client.handle(message).unwrap() {
@@ -245,7 +247,7 @@ impl Pair {
                 let (next, second) = responder
                     .reply(&self.host, InvitationKey::NotClaimed, entropy)
                     .unwrap();
-                self.daemon_phase = DaemonPhase::AwaitHello(next.unwrap());
+                self.daemon_phase = DaemonPhase::AwaitHello(Box::new(next.unwrap()));
                 self.put(End::Client, second);
             }
             DaemonPhase::AwaitHello(daemon) => {

@@ -15,7 +15,7 @@ use keepline_client::relay::{self, Report, Settings};
 use keepline_client::state::State;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::invitation::{FILE_MAX, Invitation};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
@@ -189,7 +189,7 @@ async fn running(
             && let Ok(status) = client
                 .call("relay.status", json!({}), Duration::from_secs(2))
                 .await
-            && status["state"] == Value::from("up")
+            && status["state"] == "up"
         {
             return Ok(Some(machine));
         }

@@ -190,7 +190,9 @@ async fn serve_local(mut stream: UnixStream, edge: Edge, daemon: Daemon) {
             .ok()
             .and_then(|peer| peer.pid())
             .map_or("local".to_owned(), |pid| format!("pid {pid}"));
-        daemon.serve_carrier(Carrier::unix(stream), peer).await;
+        daemon
+            .serve_carrier(Carrier::unix(stream), peer, None)
+            .await;
     }
 }
 
