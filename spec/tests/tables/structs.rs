@@ -1,0 +1,149 @@
+//! The field tables of `messages.md`, against the vectors: their bytes are pinned by the tests of `protocol`, and the first
+//! vector of each struct has every optional field.
+
+use std::collections::BTreeSet;
+
+use keepline_daemon::session::{Cells, Lifecycle, TerminalRow, WorkspaceRow};
+use keepline_protocol::handshake::{DeviceHello, LinkRequest, Verdict};
+use keepline_protocol::id::{LinkId, TerminalId, WorkspaceId};
+use keepline_protocol::identity::{Credentials, Role};
+use keepline_protocol::refusal::Refusal;
+use serde_json::{Value, json};
+
+use super::table;
+
+const MESSAGES: &str = include_str!("../../messages.md");
+const REGISTRY: &str = include_str!("../../registry.md");
+
+fn vectors(text: &str) -> Vec<Value> {
+    let content: Value = serde_json::from_str(text).unwrap();
+    content["vectors"].as_array().unwrap().clone()
+}
+
+/// A struct's fields are those of its JSON form.
+fn check(name: &str, example: &Value) {
+    check_in(MESSAGES, name, example);
+}
+
+fn check_in(chapter: &str, name: &str, example: &Value) {
+    let written: BTreeSet<String> = table(chapter, name)
+        .into_iter()
+        .map(|row| row[0].clone())
+        .collect();
+    let members: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(written, members, "the fields of {name}");
+}
+
+/// The structs that a struct's fields hold, by field.
+const INNER: &[(&str, &str)] = &[
+    ("expect", "Cursor"),
+    ("since", "Cursor"),
+    ("size", "Size"),
+    ("pending", "PendingDevice"),
+    ("devices", "Device"),
+    ("connections", "Connection"),
+];
+
+fn check_inner(example: &Value) {
+    for (field, name) in INNER {
+        match example.get(field) {
+            Some(Value::Array(items)) => items.iter().for_each(|item| check(name, item)),
+            Some(inner @ Value::Object(_)) => check(name, inner),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_struct_of_the_registry_has_its_fields_written_down() {
+    let vectors = vectors(include_str!("../../vectors/methods.json"));
+    let methods = table(REGISTRY, "Methods");
+    assert_eq!(vectors.len(), methods.len());
+    for (vector, row) in vectors.iter().zip(&methods) {
+        let (name, params, answer) = (&row[1], &row[3], &row[4]);
+        assert_eq!(vector["method"].as_str(), Some(name.as_str()));
+        let request = &vector["requests"][0]["params"];
+        check(params, request);
+        check_inner(request);
+        let answered = &vector["answers"][0]["answer"];
+        match answer.strip_prefix("Receipt` of `") {
+            Some(value) => {
+                check("Receipt", answered);
+                check(value, &answered["value"]);
+            }
+            None => {
+                check(answer, answered);
+                check_inner(answered);
+            }
+        }
+    }
+}
+
+#[test]
+fn notices_have_their_fields_written_down() {
+    let mut seen = 0;
+    for vector in vectors(include_str!("../../vectors/messages.json")) {
+        let name = match vector["name"].as_str().unwrap() {
+            "delta" => "Delta",
+            "reset" => "EventsStarted",
+            _ => continue,
+        };
+        check(name, &vector["body"]);
+        seen += 1;
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn handshake_payloads_have_their_fields_written_down() {
+    let chapter = include_str!("../../handshake.md");
+    let device = Credentials::generate(Role::Device, &[1; 64]);
+    let link = LinkRequest {
+        id: LinkId::from_bytes([1; 16]),
+        epoch: 1,
+        cursors: None,
+    };
+    let hello = DeviceHello {
+        certificate: device.certificate().clone(),
+        name: String::new(),
+        client: String::new(),
+        features: 0,
+        secret: None,
+        link,
+    };
+    check_in(chapter, "Message 3: the device", &json!(hello));
+    check_in(chapter, "Link request", &json!(link));
+    let verdict = Verdict::refused(Refusal::Busy, "");
+    check_in(chapter, "Message 4: the verdict", &json!(verdict));
+    let certificate = json!(device.certificate());
+    check_in(chapter, "Identities and certificates", &certificate);
+}
+
+#[test]
+fn rows_have_their_fields_written_down() {
+    let chapter = include_str!("../../document.md");
+    let workspace = WorkspaceRow {
+        id: WorkspaceId::from_bytes([1; 16]),
+        name: String::new(),
+        index: 0,
+        created_ms: 0,
+    };
+    check_in(chapter, "Workspace", &json!(workspace));
+    let terminal = TerminalRow {
+        id: TerminalId::from_bytes([1; 16]),
+        workspace_id: None,
+        name: String::new(),
+        title: String::new(),
+        cwd: String::new(),
+        argv: Vec::new(),
+        size: Cells { cols: 80, rows: 24 },
+        lifecycle: Lifecycle::Running,
+        exit: None,
+        pid: None,
+        index: 0,
+        created_ms: 0,
+        used_ms: 0,
+        ended_ms: None,
+    };
+    check_in(chapter, "Terminal", &json!(terminal));
+}
