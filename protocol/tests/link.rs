@@ -1,5 +1,7 @@
 //! Two ends of a link joined in virtual time.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeMap;
