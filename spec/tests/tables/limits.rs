@@ -152,6 +152,7 @@ fn daemon() {
         "Daemon",
         keepline_daemon {
             HALF_OPEN_MAX,
+            LINKS_MAX,
             PENDING_HELD,
             PENDING_SILENCE,
             INVITATION_TTL,
