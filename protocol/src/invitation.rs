@@ -1,7 +1,7 @@
 //! Invitations: single-use files that enrol a device.
 //!
-//! The file holds a 256-bit secret. The daemon keeps only [`key`], which goes into the handshake's psk, and [`proof`],
-//! against which handshake message 3 is checked: its state file alone enrols nobody.
+//! The file holds a 256-bit secret. The daemon keeps only [`Secret::key`], which goes into the handshake's psk, and
+//! [`Secret::proof`], against which handshake message 3 is checked: its state file alone enrols nobody.
 
 use data_encoding::HEXLOWER;
 use hkdf::Hkdf;
