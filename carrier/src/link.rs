@@ -141,6 +141,12 @@ impl Link {
         }
     }
 
+    /// Whether a peer with these cursors can be sent all that it misses.
+    #[must_use]
+    pub fn can_resume(&self, peer_cursors: [u64; 4]) -> bool {
+        self.shared.lock().core.can_resume(peer_cursors)
+    }
+
     /// Per lane, the highest contiguous sequence received.
     #[must_use]
     pub fn cursors(&self) -> [u64; 4] {

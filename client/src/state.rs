@@ -88,7 +88,7 @@ impl State {
                 .map_err(|error| failed("make", directory, &error))?;
             let metadata = fs::symlink_metadata(directory)
                 .map_err(|error| failed("look at", directory, &error))?;
-            let ours = metadata.is_dir() && metadata.uid() == rustix::process::getuid().as_raw();
+            let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
             if !ours || metadata.mode() & 0o077 != 0 {
                 let message = format!(
                     "{} must be a directory of yours alone (mode 700)",
@@ -262,7 +262,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     let metadata = file
         .metadata()
         .map_err(|error| failed("look at", path, &error))?;
-    if metadata.uid() != rustix::process::getuid().as_raw() {
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(Failure::new(
             Code::Refused,
             format!("{} belongs to another user", path.display()),

@@ -74,18 +74,25 @@ impl Links {
             if entry.device != device {
                 return Err(Refusal::LinkExpired);
             }
-            if epoch <= entry.epoch || cursors.is_none() {
+            let Some(peer_cursors) = cursors.filter(|_| epoch > entry.epoch) else {
                 return Err(Refusal::StaleEpoch);
-            }
+            };
             entry.epoch = epoch;
             entry.carrier = kind;
             peer.clone_into(&mut entry.peer);
             entry.changed_ms = now_ms();
             entry.link.fence();
+            let link = entry.link.clone();
+            if !link.can_resume(peer_cursors) {
+                entries.remove(&id);
+                link.close(Refusal::LinkExpired);
+                return Err(Refusal::LinkExpired);
+            }
+            let cursors = link.cursors();
             return Ok(Admitted {
-                link: entry.link.clone(),
+                link,
                 new: false,
-                cursors: entry.link.cursors(),
+                cursors,
             });
         }
         if cursors.is_some() {

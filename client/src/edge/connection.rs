@@ -131,6 +131,7 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
     let slots = Arc::new(Semaphore::new(REQUESTS_AT_ONCE));
     // Dropped with the connection: what a consumer asked for ends when it goes away.
     let mut tasks = JoinSet::new();
+    let mut following = false;
     while let Ok(Some(line)) = lines.next().await {
         let line = match line {
             Line::Whole(line) => line,
@@ -168,6 +169,14 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
         let time = request
             .timeout_ms
             .map_or(REQUEST_TIME, Duration::from_millis);
+        following |= request.method == method::SessionEvents::NAME;
+        if request.method == method::TerminalAttach::NAME && following {
+            let message = "this connection follows session.events: attach on another one";
+            output
+                .failure(&id, &Failure::new(Code::Invalid, message))
+                .await;
+            continue;
+        }
         if request.method == method::TerminalAttach::NAME {
             while tasks.join_next().await.is_some() {}
             match edge.attach(&id, params, time, &output).await {

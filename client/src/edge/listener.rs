@@ -77,7 +77,7 @@ impl LocalListener {
         loop {
             match self.listener.accept().await {
                 Ok((stream, _)) => match stream.peer_cred() {
-                    Ok(peer) if peer.uid() == rustix::process::getuid().as_raw() => return stream,
+                    Ok(peer) if peer.uid() == rustix::process::geteuid().as_raw() => return stream,
                     _ => tracing::warn!("a process of another user connected and was turned away"),
                 },
                 Err(error) => {

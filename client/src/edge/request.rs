@@ -44,15 +44,15 @@ impl Edge {
         let exchange = async {
             loop {
                 match ask(&link, entry, &bytes).await {
-                    Some(message) => return message,
+                    Some(message) => return Ok(message),
                     None if repeatable => link = uplink.link_after(Some(&link)).await,
-                    None => std::future::pending().await,
+                    None => return Err(outcome_unknown(entry)),
                 }
             }
         };
         let message = timeout_at(deadline, exchange)
             .await
-            .map_err(|_| self.too_late(entry, time))?;
+            .map_err(|_| self.too_late(entry, time))??;
         let answer = read(entry, &message)?;
         if entry.effect == Effect::Mutation
             && let Ok(receipt) = serde_json::from_str::<Receipt>(answer.get())
@@ -69,11 +69,7 @@ impl Edge {
     fn too_late(&self, entry: &Entry, time: Duration) -> Failure {
         let changes = !matches!(entry.effect, Effect::Read | Effect::Stream);
         if changes && !self.inner.uplink.is_up() {
-            let message = format!(
-                "the link failed during {}: whether it took effect is not known",
-                entry.name
-            );
-            return Failure::new(Code::OutcomeUnknown, message);
+            return outcome_unknown(entry);
         }
         Failure::new(
             Code::Timeout,
@@ -84,6 +80,14 @@ impl Edge {
             ),
         )
     }
+}
+
+fn outcome_unknown(entry: &Entry) -> Failure {
+    let message = format!(
+        "the link failed during {}: whether it took effect is not known",
+        entry.name
+    );
+    Failure::new(Code::OutcomeUnknown, message)
 }
 
 #[derive(Deserialize)]

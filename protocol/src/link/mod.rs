@@ -152,12 +152,7 @@ impl Link {
         if self.closed.is_some() {
             return Err(EstablishError::Closed);
         }
-        if !self
-            .lanes
-            .iter()
-            .zip(peer_cursors)
-            .all(|(lane, cursor)| lane.send.can_resume(cursor))
-        {
+        if !self.can_resume(peer_cursors) {
             return Err(EstablishError::Cursors);
         }
         for (lane, cursor) in self.lanes.iter_mut().zip(peer_cursors) {
@@ -175,6 +170,13 @@ impl Link {
             }
         }
         Ok(())
+    }
+
+    /// Whether a peer with these cursors can be sent all that it misses.
+    #[must_use]
+    pub fn can_resume(&self, peer_cursors: [u64; 4]) -> bool {
+        let mut lanes = self.lanes.iter().zip(peer_cursors);
+        lanes.all(|(lane, cursor)| lane.send.can_resume(cursor))
     }
 
     /// Forgets the carrier. What the peer has not acknowledged is sent again on the next one.
