@@ -3,13 +3,15 @@
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line, Point};
-use alacritty_terminal::term::cell::Cell;
+use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Term, TermMode};
 use alacritty_terminal::vte::ansi::Processor;
 
 /// A screen at one moment.
 #[derive(PartialEq)]
 pub struct Screen {
+    /// The lines that scrolled off the top, oldest first; none while the alternate screen is shown.
+    pub history: Vec<Vec<Cell>>,
     /// Row by row.
     pub cells: Vec<Vec<Cell>>,
     /// Where the cursor is.
@@ -42,15 +44,16 @@ impl Screen {
         let mut term = Term::new(Config::default(), &size, VoidListener);
         let mut parser: Processor = Processor::new();
         parser.advance(&mut term, bytes);
-        let lines = 0..i32::try_from(rows).expect("a screen is small");
+        let grid = term.grid();
         let row = |line| {
             (0..cols)
-                .map(|column| term.grid()[Line(line)][Column(column)].clone())
+                .map(|column| grid[Line(line)][Column(column)].clone())
                 .collect()
         };
         Screen {
-            cells: lines.map(row).collect(),
-            cursor: term.grid().cursor.point,
+            history: (grid.topmost_line().0..0).map(row).collect(),
+            cells: (0..=grid.bottommost_line().0).map(row).collect(),
+            cursor: grid.cursor.point,
             modes: *term.mode(),
         }
     }
@@ -66,21 +69,53 @@ impl Screen {
             .collect()
     }
 
+    /// Whether the alternate screen is shown.
+    pub fn is_alternate(&self) -> bool {
+        self.modes.contains(TermMode::ALT_SCREEN)
+    }
+
+    /// The screen as `terminal read --ansi` can show it: without history, cursor, modes and links, and without the
+    /// marks of where a row goes on in the next one.
+    #[must_use]
+    pub fn as_read(mut self) -> Self {
+        self.history.clear();
+        self.cursor = Point::default();
+        self.modes = TermMode::default();
+        for cell in self.cells.iter_mut().flatten() {
+            cell.flags.remove(Flags::WRAPLINE);
+            cell.set_hyperlink(None);
+        }
+        self
+    }
+
     /// The first difference from `other`, in words.
     pub fn difference(&self, other: &Screen) -> Option<String> {
-        for (line, (left, right)) in self.cells.iter().zip(&other.cells).enumerate() {
-            for (column, (left, right)) in left.iter().zip(right).enumerate() {
-                if left != right {
-                    return Some(format!(
-                        "row {line} column {column}: {left:?} and {right:?}"
-                    ));
-                }
-            }
-        }
-        if self.cursor != other.cursor {
-            return Some(format!("cursor {:?} and {:?}", self.cursor, other.cursor));
-        }
-        let modes = (self.modes != other.modes).then_some((self.modes, other.modes));
-        modes.map(|(left, right)| format!("modes {left:?} and {right:?}"))
+        let lines = (self.history.len(), other.history.len());
+        let parts = [
+            ("history", &self.history, &other.history),
+            ("row", &self.cells, &other.cells),
+        ];
+        let cells = parts.into_iter().find_map(|(what, left, right)| {
+            let rows = left.iter().zip(right).enumerate();
+            let mut cells = rows.flat_map(|(row, (left, right))| {
+                let columns = left.iter().zip(right).enumerate();
+                columns.map(move |(column, (left, right))| (row, column, left, right))
+            });
+            let (row, column, left, right) = cells.find(|(_, _, left, right)| left != right)?;
+            Some(format!(
+                "{what} {row} column {column}: {left:?} and {right:?}"
+            ))
+        });
+        let differs = |differs, text| bool::then(differs, || text);
+        cells
+            .or_else(|| differs(lines.0 != lines.1, format!("lines of history {lines:?}")))
+            .or_else(|| {
+                let cursors = (self.cursor, other.cursor);
+                differs(cursors.0 != cursors.1, format!("cursors {cursors:?}"))
+            })
+            .or_else(|| {
+                let modes = (self.modes, other.modes);
+                differs(modes.0 != modes.1, format!("modes {modes:?}"))
+            })
     }
 }
