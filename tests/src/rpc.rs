@@ -119,7 +119,7 @@ impl Records {
     ///
     /// # Panics
     /// When nothing comes, or the connection ends inside a record.
-    pub fn next(&mut self) -> Option<(u8, Vec<u8>)> {
+    pub fn record(&mut self) -> Option<(u8, Vec<u8>)> {
         let lines = &mut self.connection.lines;
         let mut kind = [0];
         if lines.read(&mut kind).unwrap() == 0 {
