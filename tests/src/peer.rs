@@ -95,6 +95,26 @@ impl Peer {
         self.write(&frame)
     }
 
+    /// Writes `bytes` again and again until the daemon takes no more or `most` bytes are written: how many it took.
+    ///
+    /// # Panics
+    /// When it neither takes nor closes for [`CLOSED_WITHIN`].
+    pub fn pour(&mut self, bytes: &[u8], most: usize) -> usize {
+        let chunk = bytes.repeat((64 << 10) / bytes.len() + 1);
+        self.stream.set_write_timeout(Some(CLOSED_WITHIN)).unwrap();
+        let mut written = 0;
+        while written < most {
+            match self.stream.write(&chunk) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    panic!("neither taken nor closed within {CLOSED_WITHIN:?}")
+                }
+                Err(_) => break,
+            }
+        }
+        written
+    }
+
     /// The next binary message of the daemon's.
     ///
     /// # Panics

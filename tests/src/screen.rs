@@ -8,7 +8,7 @@ use alacritty_terminal::term::{Config, Term, TermMode};
 use alacritty_terminal::vte::ansi::Processor;
 
 /// A screen at one moment.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Screen {
     /// The lines that scrolled off the top, oldest first; none while the alternate screen is shown.
     pub history: Vec<Vec<Cell>>,
