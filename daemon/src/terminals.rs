@@ -17,7 +17,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::bounds::{OBSERVED_PAUSE, STOP_TIME};
 use crate::daemon::now_ms;
-use crate::session::{Cells, DAEMON_STOPPED, Lifecycle, Origin, Place, Session, TerminalMutation};
+use crate::session::{
+    Cells, DAEMON_STOPPED, Lifecycle, NOT_STARTED, Origin, Place, Session, TerminalMutation,
+};
 use crate::terminal::{PtyIo, Spawn, Terminal};
 
 pub(crate) struct Terminals {
@@ -109,7 +111,7 @@ impl Terminals {
         };
         let receipt = self.session.mutate(origin, row).await?;
         if receipt.replayed {
-            return Ok(receipt);
+            return self.launched(receipt).await;
         }
         // Not given up when the asker goes away: a row is never left between launching and running.
         let (terminals, id) = (Arc::clone(self), receipt.value.terminal);
@@ -125,6 +127,29 @@ impl Terminals {
             revision,
             ..receipt
         })
+    }
+
+    /// Answers a replayed request as the first one was: when its terminal runs, or could not be started.
+    async fn launched(
+        &self,
+        receipt: Receipt<TerminalPath>,
+    ) -> Result<Receipt<TerminalPath>, Failure> {
+        let id = receipt.value.terminal;
+        let (_, mut changes) = self.session.subscribe(Some(self.session.cursor()));
+        loop {
+            match self.session.terminal(id) {
+                Some(row) if row.lifecycle == Lifecycle::Launching => {}
+                Some(row) if row.exit == Some(Exit::Reason(NOT_STARTED.to_owned())) => {
+                    let message =
+                        format!("terminal {id}, which this key made, could not be started");
+                    return Err(Failure::new(Code::CannotStart, message));
+                }
+                _ => return Ok(receipt),
+            }
+            if changes.next().await.is_none() {
+                return Err(Failure::new(Code::Failed, "the daemon is stopping"));
+            }
+        }
     }
 
     /// Spawns the program of a row; gives the revision at which the row says that it runs.
@@ -186,11 +211,6 @@ impl Terminals {
             .borrow()
             .clone()
             .unwrap_or_else(|| Exit::Reason("lost".to_owned()));
-        let exit = if self.live().stopping {
-            Exit::Reason(DAEMON_STOPPED.to_owned())
-        } else {
-            exit
-        };
         self.record(TerminalMutation::Ended { terminal: id, exit })
             .await;
         self.forget_closed();
@@ -255,13 +275,16 @@ impl Terminals {
         reference: String,
         size: Size,
     ) -> Result<Receipt<TerminalPath>, Failure> {
-        let terminal = self.find(&reference)?;
         let mutation = TerminalMutation::Resize {
             terminal: reference,
             size: size.into(),
         };
         let receipt = self.session.mutate(origin, mutation).await?;
-        terminal.pin(Some(size)).await;
+        // Others may have resized it since a request that is replayed.
+        if !receipt.replayed {
+            let terminal = self.find(&receipt.value.terminal.to_string())?;
+            terminal.pin(Some(size)).await;
+        }
         Ok(receipt)
     }
 
@@ -273,7 +296,7 @@ impl Terminals {
             live.terminals.values().cloned().collect()
         };
         for terminal in &all {
-            terminal.hang_up().await;
+            terminal.end_because(DAEMON_STOPPED).await;
         }
         let ended = async {
             for terminal in &all {

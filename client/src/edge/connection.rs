@@ -202,6 +202,8 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
                 .await;
         });
     }
+    // A consumer that said all it had to say may still listen; one that follows has nothing to wait for but this.
+    while !following && tasks.join_next().await.is_some() {}
 }
 
 impl Edge {

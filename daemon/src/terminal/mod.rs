@@ -219,6 +219,13 @@ impl Terminal {
         groups
     }
 
+    /// Hangs up on its processes for a reason of the daemon's own, which is then how the terminal ended.
+    pub async fn end_because(&self, reason: &'static str) {
+        // The first reason stays.
+        let _ = self.shared.reason.set(reason);
+        self.hang_up().await;
+    }
+
     /// How the terminal ended, once its program is reaped and its output is drained and shown.
     #[must_use]
     pub fn exited(&self) -> watch::Receiver<Option<Exit>> {

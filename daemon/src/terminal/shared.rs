@@ -1,6 +1,6 @@
 //! What the tasks of one terminal share, and the parser task.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use keepline_protocol::api::Size;
@@ -44,6 +44,8 @@ pub(super) struct Shared {
     /// Changes whenever an attachment may have something new.
     pub(super) changed: watch::Sender<u64>,
     pub(super) exit: watch::Sender<Option<Exit>>,
+    /// Why the daemon ends the terminal, which says more than how its program took that.
+    pub(super) reason: OnceLock<&'static str>,
     pub(super) title: watch::Sender<String>,
     pub(super) size: watch::Sender<Size>,
 }
@@ -61,6 +63,7 @@ impl Shared {
             room: Arc::new(Semaphore::new(INPUT_WAITING_MAX)),
             changed: watch::Sender::new(0),
             exit: watch::Sender::new(None),
+            reason: OnceLock::new(),
             title: watch::Sender::new(String::new()),
             size: watch::Sender::new(size),
         }
@@ -138,6 +141,10 @@ impl Shared {
                 Some(Job::End(exit)) => break exit,
                 None => break Exit::Reason("the daemon let go of the terminal".to_owned()),
             }
+        };
+        let exit = match self.reason.get() {
+            Some(reason) => Exit::Reason((*reason).to_owned()),
+            None => exit,
         };
         self.room.close();
         self.exit.send_replace(Some(exit));

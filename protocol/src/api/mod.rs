@@ -30,9 +30,11 @@ pub struct Size {
     pub cols: u16,
     /// Rows.
     pub rows: u16,
-    /// Width in pixels, or 0.
+    /// Width in pixels, or 0. JSON may leave it out.
+    #[serde(default)]
     pub x_pixels: u16,
-    /// Height in pixels, or 0.
+    /// Height in pixels, or 0. JSON may leave it out.
+    #[serde(default)]
     pub y_pixels: u16,
 }
 
