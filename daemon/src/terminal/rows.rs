@@ -55,6 +55,8 @@ pub(super) struct Writer {
     charsets: Charsets,
     /// Without colours, styles, links and combining characters, for a screen whose exact form is too large.
     bare: bool,
+    /// Links are written, too.
+    links: bool,
 }
 
 impl Writer {
@@ -64,6 +66,7 @@ impl Writer {
             pen: Pen::default(),
             charsets: Charsets::default(),
             bare,
+            links: true,
         }
     }
 
@@ -76,7 +79,7 @@ impl Writer {
         if self.bare || self.pen == *pen {
             return;
         }
-        if self.pen.link != pen.link {
+        if self.links && self.pen.link != pen.link {
             match &pen.link {
                 Some(link) => self.put(format!("\x1b]8;id={};{}\x1b\\", link.id(), link.uri())),
                 None => self.put("\x1b]8;;\x1b\\"),
@@ -280,6 +283,7 @@ pub(super) fn plain(row: &Row<Cell>) -> String {
 /// The row's text with SGR sequences, trailing blanks without a background cut.
 pub(super) fn colored(row: &Row<Cell>) -> String {
     let mut writer = Writer::new(false);
+    writer.links = false;
     let end = content_end(row);
     let mut column = 0;
     while column < end {

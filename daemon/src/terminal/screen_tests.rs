@@ -591,3 +591,15 @@ fn no_output_breaks_the_engine() {
         restored(&mut screen);
     }
 }
+
+#[test]
+fn rows_with_colours_have_no_links() {
+    let mut screen = Screen::new(Size::cells(40, 4));
+    screen.feed(b"\x1b]8;;http://example.org/\x1b\\\x1b[31mlink\x1b]8;;\x1b\\\x1b[m plain");
+    let rows = screen.rows(true);
+    assert!(
+        rows[0].contains("link") && rows[0].contains("\x1b["),
+        "{rows:?}"
+    );
+    assert!(!rows[0].contains("example.org"), "{rows:?}");
+}
