@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`binary`] | the `keepline` under test, built once |
-//! | [`machine`] | [`Machine`](machine::Machine): a home of its own, and everything that is started in it |
+//! | [`machine`] | [`Machine`]: a home of its own, and everything that is started in it |
 //! | [`process`] | a child process and what it printed so far |
 //! | [`pipe_io`] | `attach --pipe-io` |
 //! | [`pty`] | a child under a PTY, as a person has it |

@@ -22,7 +22,7 @@ use super::session::{AttachRequest, Event, Session};
 use super::writer::{self, Output};
 use crate::bounds::{DETACH_TIME, OUTPUT_QUEUE, RESTORE_TIME, STATUS_AFTER};
 use crate::cli::text::clean;
-use crate::paths::Endpoint;
+use crate::paths::{Endpoint, Whose};
 
 const HELP: &str = "~.  detach    ~~  send ~    ~?  this help    (at the start of a line)";
 
@@ -63,6 +63,10 @@ pub async fn run(endpoint: Endpoint, mut request: AttachRequest) -> Result<u8, F
     let observer = request.observer;
     request.size = screen::size().filter(|_| !observer);
     request.patient = false;
+    let machine = match &endpoint.whose {
+        Whose::Machine(machine) => format!("--machine {machine} "),
+        Whose::OwnDaemon | Whose::Given => String::new(),
+    };
     let mut session = Session::start(endpoint, request)?;
     let terminal = session.attached().await?;
     // Before raw mode, so that no signal between the two ends the process without restoring.
@@ -77,6 +81,7 @@ pub async fn run(endpoint: Endpoint, mut request: AttachRequest) -> Result<u8, F
     let mut person = Person {
         session,
         terminal,
+        machine,
         observer,
         stdin: writer::stdin().map_err(failed)?,
         stdout,
@@ -103,6 +108,8 @@ struct Signals {
 struct Person {
     session: Session,
     terminal: TerminalId,
+    /// What a command needs before it to mean the same machine.
+    machine: String,
     observer: bool,
     stdin: Receiver<Bytes>,
     stdout: Output,
@@ -175,8 +182,8 @@ impl Person {
         }
         Some(End {
             text: format!(
-                "detached; again with: keepline attach --terminal {}",
-                self.terminal
+                "detached; again with: keepline {}attach --terminal {}",
+                self.machine, self.terminal
             ),
             exit: 0,
         })

@@ -10,7 +10,8 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
 
 /// Variables that speak of the terminal the daemon was started in, or that would make programs hide their colours.
-const FOREIGN: [&str; 14] = [
+const FOREIGN: [&str; 15] = [
+    "KEEPLINE_BACKGROUND",
     "NO_COLOR",
     "COLUMNS",
     "LINES",

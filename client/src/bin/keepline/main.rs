@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use keepline_client::cli::{self, Command, Consumer, Context, Host, KnownDaemon};
 use keepline_client::paths::{Environment, MachineName, Paths};
 use keepline_client::state::State;
-use keepline_protocol::failure::Failure;
+use keepline_protocol::failure::{Code, Failure};
 
 struct Root {
     paths: Paths,
@@ -66,11 +66,19 @@ async fn main() -> ExitCode {
     };
     let code = match invocation.command {
         Command::Consumer(consumer) => cli::run(consumer, &context).await,
+        Command::Bare(_) if context.environment.terminal.is_some() => cli::fail(&inside()),
         Command::Bare(attach) => cli::run(Consumer::Attach(attach), &context).await,
         Command::ServerStart(settings) => server::start(settings, &context).await,
         Command::RemoteConnect(settings) => connect::connect(settings, context).await,
     };
     ExitCode::from(code)
+}
+
+/// A shell in a terminal of keepline's that attaches to whatever was used last can end up looking at itself.
+fn inside() -> Failure {
+    let message = "this is a terminal of keepline's already: name another one with `keepline attach --terminal`, or \
+                   detach first with ~.";
+    Failure::new(Code::Refused, message)
 }
 
 /// Diagnostics for whoever looks for them: `KEEPLINE_LOG=info keepline server start`.
