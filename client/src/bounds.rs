@@ -77,6 +77,10 @@ pub const CARRIER_WAIT: Duration = Duration::from_secs(2);
 pub const RECEIPT_WAIT: Duration = Duration::from_millis(500);
 /// Refusals of the document in a row after which a link's stream of changes is given up.
 pub const REPAIRS_MAX: u32 = 5;
+/// Streams that a local socket's consumers have open at once, all together: half of what a daemon lets one link have, so
+/// that they can never cost the link. A request past it waits for its turn; a stream of events or an attachment is refused
+/// as busy.
+pub const STREAMS_AT_ONCE: usize = 512;
 /// Requests of one consumer that are served at once. The next ones wait unread.
 pub const REQUESTS_AT_ONCE: usize = 64;
 /// Shortest bound of the wait before a link is tried again; it doubles with each failure.

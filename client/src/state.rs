@@ -132,8 +132,14 @@ impl State {
     /// When the file cannot be read or written.
     pub fn client_id(&self) -> Result<String, Failure> {
         let path = self.directory.join("client-id");
-        if let Some(text) = read(&path)? {
-            return Ok(text.trim().to_owned());
+        // A file that was emptied or damaged is no id.
+        let usable =
+            |id: &String| (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+        if let Some(id) = read(&path)?
+            .map(|text| text.trim().to_owned())
+            .filter(usable)
+        {
+            return Ok(id);
         }
         let fresh = data_encoding::HEXLOWER.encode(&entropy::<16>());
         write(&path, &format!("{fresh}\n"))?;

@@ -149,3 +149,5 @@ pub const STOP_TIME: Duration = Duration::from_millis(1500);
 pub const VOTE_KEPT: Duration = Duration::from_secs(10);
 /// Links that are kept, with a carrier or in their lease: each may hold 8 MiB for replay. One more is refused as busy.
 pub const LINKS_MAX: usize = 1024;
+/// Between two tries to record that a terminal ended, while the disk takes nothing.
+pub const RECORD_AGAIN: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::{OBSERVED_PAUSE, STOP_TIME};
+use crate::bounds::{OBSERVED_PAUSE, RECORD_AGAIN, STOP_TIME};
 use crate::daemon::now_ms;
 use crate::session::{
     Cells, DAEMON_STOPPED, Lifecycle, NOT_STARTED, Origin, Place, Session, TerminalMutation,
@@ -211,8 +211,11 @@ impl Terminals {
             .borrow()
             .clone()
             .unwrap_or_else(|| Exit::Reason("lost".to_owned()));
-        self.record(TerminalMutation::Ended { terminal: id, exit })
-            .await;
+        let ended = TerminalMutation::Ended { terminal: id, exit };
+        // On a full disk the row would go on saying that the terminal runs: it is said again until it is durable.
+        while !self.record(ended.clone()).await && !self.live().stopping {
+            sleep(RECORD_AGAIN).await;
+        }
         self.forget_closed();
     }
 
@@ -226,13 +229,14 @@ impl Terminals {
         });
     }
 
-    /// Commits what happened to a terminal. A row that is gone needs nothing.
-    async fn record(&self, mutation: TerminalMutation) {
+    /// Commits what happened to a terminal; false when that failed. A row that is gone needs nothing.
+    async fn record(&self, mutation: TerminalMutation) -> bool {
         match self.session.mutate(Origin::default(), mutation).await {
-            Ok(_) => {}
-            Err(failure) if matches!(failure.code, Code::NotFound | Code::Gone) => {}
+            Ok(_) => true,
+            Err(failure) if matches!(failure.code, Code::NotFound | Code::Gone) => true,
             Err(failure) => {
-                tracing::error!(%failure, "what happened to a terminal could not be recorded")
+                tracing::error!(%failure, "what happened to a terminal could not be recorded");
+                false
             }
         }
     }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use keepline_tests::machine::Output;
@@ -836,4 +838,29 @@ fn a_daemon_that_does_not_answer_costs_a_deadline_and_no_certainty_is_claimed() 
     assert_eq!(patient.exit(), 0, "{}", patient.stderr.text());
     let rows = seat.json(&["workspace", "list"]);
     assert_eq!(rows.to_string().matches("patient").count(), 1, "{rows}");
+}
+
+#[test]
+fn more_requests_than_a_link_has_streams_cost_nobody_the_socket() {
+    let machine = Machine::new();
+    let _daemon = machine.daemon(&[]);
+    let mut connections: Vec<UnixStream> = (0..30)
+        .map(|_| UnixStream::connect(machine.daemon_socket()).unwrap())
+        .collect();
+    for connection in &mut connections {
+        for id in 0..60 {
+            let line =
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"server.status\"}}\n");
+            connection.write_all(line.as_bytes()).unwrap();
+        }
+    }
+    for connection in connections {
+        let answers = BufReader::new(connection).lines().take(60);
+        assert!(
+            answers
+                .map(Result::unwrap)
+                .all(|line| line.contains("\"pid\""))
+        );
+    }
+    machine.ok(&["server", "status"]);
 }

@@ -179,6 +179,13 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
         }
         if request.method == method::TerminalAttach::NAME {
             while tasks.join_next().await.is_some() {}
+            let _place = match edge.long_stream() {
+                Ok(place) => place,
+                Err(failure) => {
+                    output.failure(&id, &failure).await;
+                    continue;
+                }
+            };
             match edge.attach(&id, params, time, &output).await {
                 // Refused: the connection still speaks JSON-RPC.
                 None => continue,

@@ -48,6 +48,10 @@ impl Edge {
                     .await;
             }
         };
+        let _place = match self.long_stream() {
+            Ok(place) => place,
+            Err(failure) => return output.failure(&id, &failure).await,
+        };
         let uplink = &self.inner.uplink;
         let Ok(mut link) = timeout(CARRIER_WAIT.min(time), uplink.link_after(None)).await else {
             return output.failure(&id, &uplink.unreachable()).await;

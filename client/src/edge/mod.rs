@@ -18,9 +18,12 @@ mod request;
 
 use std::sync::Arc;
 
+use keepline_protocol::failure::{Code, Failure};
 use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::bounds::STREAMS_AT_ONCE;
 use crate::uplink::Uplink;
 use follow::Follower;
 pub use listener::LocalListener;
@@ -34,6 +37,8 @@ pub struct Edge {
 struct Inner {
     uplink: Uplink,
     follower: Follower,
+    /// One permit per stream that consumers may have open.
+    streams: Semaphore,
     /// Shown by `relay.status`: the route without its query; nothing inside the daemon.
     route: Option<String>,
 }
@@ -47,6 +52,7 @@ impl Edge {
             inner: Arc::new(Inner {
                 uplink,
                 follower,
+                streams: Semaphore::new(STREAMS_AT_ONCE),
                 route,
             }),
         }
@@ -55,6 +61,14 @@ impl Edge {
     /// Serves a consumer until it goes away. `prefix` was read from the connection already.
     pub async fn serve(&self, stream: UnixStream, prefix: &[u8]) {
         connection::serve(self, stream, prefix).await;
+    }
+
+    /// A place for a stream that stays open.
+    fn long_stream(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        self.inner.streams.try_acquire().map_err(|_| {
+            let message = "too many consumers of this socket have streams open; close some first";
+            Failure::new(Code::Busy, message)
+        })
     }
 
     /// The document as `session.snapshot` gives it; nothing when there is none yet.

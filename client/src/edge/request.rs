@@ -40,6 +40,8 @@ impl Edge {
         let uplink = &self.inner.uplink;
         let first = timeout(CARRIER_WAIT.min(time), uplink.link_after(None)).await;
         let mut link = first.map_err(|_| uplink.unreachable())?;
+        let place = timeout_at(deadline, self.inner.streams.acquire()).await;
+        let _place = place.map_err(|_| self.too_late(entry, time))?;
         let repeatable = !matches!(entry.effect, Effect::Once | Effect::Admin);
         let exchange = async {
             loop {

@@ -129,6 +129,8 @@ impl Shared {
                     if let Some(title) = effects.title {
                         self.title.send_replace(title);
                     }
+                    // A program that floods must not keep others from this thread.
+                    tokio::task::yield_now().await;
                 }
                 Some(Job::Resize(size, done)) => {
                     {
