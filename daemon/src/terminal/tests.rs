@@ -542,6 +542,13 @@ async fn closing_wakes_who_is_stopped() {
     let (_io, terminal) =
         sh("trap 'echo bye; exit 4' HUP; echo ready; kill -STOP $$; sleep 1000").await;
     wait_for_screen(&terminal, "ready", |rows| rows[0] == "ready").await;
+    let stat = format!("/proc/{}/stat", terminal.pid());
+    let stopped = async {
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, stopped).await.expect("it stops itself");
     timeout(LONG, terminal.close()).await.expect("it ends");
     assert_eq!(end_of(&terminal).await, Exit::Status(4));
     assert!(terminal.read(false).rows.contains(&"bye".to_owned()));
