@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use keepline_protocol::bounds::AHEAD_MAX;
 use keepline_protocol::cipher::Cipher;
+use keepline_protocol::frame::Frame;
 use keepline_protocol::identity::Role;
 use keepline_protocol::lane::Lane;
 use keepline_protocol::link::{self as core, EstablishError, Event, PacketError};
@@ -128,6 +130,29 @@ impl Link {
         let carrier = state.carriers;
         self.shared.phase.send_replace(Phase::Up(carrier));
         Ok(carrier)
+    }
+
+    /// Frames that a peer with these cursors misses, as many as may go ahead of its first packet. Nothing is changed.
+    #[must_use]
+    pub fn ahead(&self, peer_cursors: [u64; 4]) -> Vec<Frame> {
+        self.shared.lock().core.missing(peer_cursors, AHEAD_MAX)
+    }
+
+    /// Follows [`establish`](Self::establish) when the peer spoke first: `ahead` was sent before its first packet, whose
+    /// plaintext is `first`.
+    ///
+    /// # Errors
+    /// When the packet breaks the protocol; the carrier is then fenced off.
+    pub fn begin(&self, ahead: &[Frame], first: Bytes) -> Result<(), PacketError> {
+        let now = self.shared.clock.now();
+        let handled = self.shared.change(|state| {
+            state.core.sent_ahead(ahead);
+            state.core.handle_plain(now, first)
+        });
+        if handled.is_err() {
+            self.fence();
+        }
+        handled
     }
 
     /// Fences off the present carrier: from this moment nothing that it brings is taken, so that the cursors which a new

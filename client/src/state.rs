@@ -14,10 +14,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use keepline_carrier::entropy;
 use keepline_carrier::route::Route;
 use keepline_protocol::failure::{Code, Failure};
-use keepline_protocol::identity::{Credentials, IdentityKey, Role};
+use keepline_protocol::identity::{Certificate, Credentials, IdentityKey, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::STATE_FILE_MAX;
@@ -37,6 +38,9 @@ pub struct Machine {
     identity: String,
     /// The highest serial of its certificates.
     pub serial: u64,
+    /// The X25519 key of that certificate, as hex, with which a handshake is a round trip shorter.
+    #[serde(default)]
+    noise_key: Option<String>,
     /// Where it was reached, without their query; the last one first.
     pub routes: Vec<String>,
     /// Unix time in milliseconds at which it was last reached.
@@ -46,13 +50,16 @@ pub struct Machine {
 impl Machine {
     /// A daemon that was just reached.
     #[must_use]
-    pub fn new(identity: IdentityKey, serial: u64, route: &Route, now_ms: u64) -> Self {
-        Machine {
-            identity: identity.to_hex(),
-            serial,
-            routes: vec![route.to_string()],
-            last_seen_ms: now_ms,
-        }
+    pub fn new(certificate: &Certificate, route: &Route, now_ms: u64) -> Self {
+        let mut machine = Machine {
+            identity: certificate.identity().to_hex(),
+            serial: 0,
+            noise_key: None,
+            routes: Vec::new(),
+            last_seen_ms: 0,
+        };
+        machine.seen(certificate, route, now_ms);
+        machine
     }
 
     /// The pinned identity.
@@ -61,13 +68,21 @@ impl Machine {
         IdentityKey::from_hex(&self.identity)
     }
 
-    /// Notes that the daemon was reached.
-    pub fn seen(&mut self, serial: u64, route: &Route, now_ms: u64) {
+    /// Its Noise key, when it is known.
+    #[must_use]
+    pub fn noise_key(&self) -> Option<[u8; 32]> {
+        let key = HEXLOWER.decode(self.noise_key.as_ref()?.as_bytes()).ok()?;
+        key.try_into().ok()
+    }
+
+    /// Notes that the daemon was reached, and showed this certificate.
+    pub fn seen(&mut self, certificate: &Certificate, route: &Route, now_ms: u64) {
         let route = route.to_string();
         self.routes.retain(|known| *known != route);
         self.routes.insert(0, route);
         self.routes.truncate(8);
-        self.serial = self.serial.max(serial);
+        self.serial = self.serial.max(certificate.serial());
+        self.noise_key = Some(HEXLOWER.encode(&certificate.noise_key()));
         self.last_seen_ms = now_ms;
     }
 }

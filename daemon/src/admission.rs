@@ -1,19 +1,23 @@
 //! Admission: from a carrier to a link, through the handshake.
 //!
 //! ```text
-//!  carrier ─▶ message 1 ─▶ message 3 ─▶ decision ─┬─▶ enrolled ─▶ link ─▶ verdict, then frames
-//!               │             │                   ├─▶ pending: held until the owner decides, ten minutes at most
-//!               └─ refused in clear, or dropped   └─▶ refused, inside the encrypted channel
+//!  carrier ─▶ message 1 ─┬─ XX ─▶ message 3 ─▶ decision ─┬─▶ enrolled ─▶ link ─▶ verdict, then frames
+//!               │        │           │                  ├─▶ pending: held until the owner decides, ten minutes at most
+//!               │        │           └─ dropped         └─▶ refused, inside the encrypted channel
+//!               │        └─ IK ─▶ decision foreseen ─▶ message 2 ─▶ first packet ─▶ decision ─▶ link
+//!               └─ refused in clear, or dropped
 //! ```
 
 use std::io;
-use std::time::Duration;
 
+use bytes::Bytes;
 use keepline_carrier::entropy;
 use keepline_carrier::packet::{Carrier, Kind};
 use keepline_protocol::bounds::{HANDSHAKE_TIME, PROBE_AFTER};
+use keepline_protocol::frame::Frame;
 use keepline_protocol::handshake::{
-    Authenticated, HandshakeError, InvitationKey, Rejected, Responder, VERSIONS, Verdict,
+    Anonymous, Authenticated, DeviceHello, HandshakeError, InvitationKey, Named, Responder,
+    VERSIONS, Verdict,
 };
 use keepline_protocol::id::InvitationId;
 use keepline_protocol::invitation::Secret;
@@ -21,7 +25,7 @@ use keepline_protocol::refusal::Refusal;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::bounds::{PENDING_HELD, PENDING_SILENCE};
+use crate::bounds::{PARTING_TIME, PENDING_HELD, PENDING_SILENCE};
 use crate::daemon::Daemon;
 use crate::links::Admitted;
 use crate::services::{self, Caller};
@@ -52,6 +56,9 @@ enum Decided {
     Out(Refusal),
 }
 
+/// What XX ends with: who it is, and the invitation that the head named.
+type Proved = (Authenticated, Option<InvitationId>);
+
 impl Daemon {
     /// Serves a carrier from its first byte to its end. `peer` says where it comes from, for people; `half_open` is the
     /// place that it takes until it has proved who it is.
@@ -72,67 +79,49 @@ impl Daemon {
         peer: &str,
         half_open: Option<OwnedSemaphorePermit>,
     ) -> Result<(), Turned> {
-        let (mut authenticated, invitation) =
-            timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier))
-                .await
-                .map_err(|_| Turned::Slow)??;
-        drop(half_open);
-        let kind = carrier.kind;
-        let trusted =
-            kind == Kind::Unix || (kind == Kind::WebSocket && self.inner.config.trust_network);
-        let claim = Claim {
-            key: *authenticated.hello.certificate.identity().as_bytes(),
-            name: authenticated.hello.name.clone(),
-            serial: authenticated.hello.certificate.serial(),
-            invitation: invitation.map(|id| {
-                (
-                    id,
-                    authenticated
-                        .hello
-                        .secret
-                        .map(|shown| Secret::from_bytes(shown).proof()),
-                )
-            }),
-            trusted_carrier: trusted,
-        };
-        let mut decision = self.decide(&claim).await;
-        if decision == Decided::Pending {
-            decision = self.hold(&claim, &mut authenticated, &mut carrier).await?;
-        }
-        match decision {
-            Decided::In => {}
-            Decided::Pending => {
-                return self
-                    .refuse(Refusal::Pending, &mut authenticated, &mut carrier)
-                    .await;
+        let end = Instant::now() + HANDSHAKE_TIME;
+        let first = timeout_at(end, self.first_message(&mut carrier))
+            .await
+            .map_err(|_| Turned::Slow)??;
+        match first {
+            Responder::Anonymous(first) => {
+                let proved = timeout_at(end, self.prove(first, &mut carrier))
+                    .await
+                    .map_err(|_| Turned::Slow)??;
+                drop(half_open);
+                self.admit_proved(proved, carrier, peer).await
             }
-            Decided::Out(refusal) => {
-                return self.refuse(refusal, &mut authenticated, &mut carrier).await;
+            Responder::Named(first) => {
+                let begun = timeout_at(end, self.begin(first, &mut carrier))
+                    .await
+                    .map_err(|_| Turned::Slow)??;
+                drop(half_open);
+                self.admit_begun(begun, carrier, peer).await
             }
         }
-        let admitted = match self.inner.links.admit(&authenticated.hello, kind, peer) {
-            Ok(admitted) => admitted,
-            Err(refusal) => return self.refuse(refusal, &mut authenticated, &mut carrier).await,
-        };
-        self.run(admitted, authenticated, carrier).await
     }
 
-    /// The three messages of the handshake.
-    async fn shake_hands(
-        &self,
-        carrier: &mut Carrier,
-    ) -> Result<(Authenticated, Option<InvitationId>), Turned> {
+    async fn first_message(&self, carrier: &mut Carrier) -> Result<Responder, Turned> {
         let first = carrier.reader.read().await?.ok_or(Turned::Eof)?;
-        let responder = match Responder::start(&VERSIONS, &first) {
-            Ok(responder) => responder,
-            Err(Rejected { reply: Some(reply) }) => {
-                carrier.writer.write(reply).await?;
+        let responder = Responder::start(&VERSIONS, &self.inner.credentials, &first, entropy());
+        match responder {
+            Ok(responder) => Ok(responder),
+            Err(rejected) => {
+                let Some(refusal) = rejected.refusal else {
+                    return Err(Turned::Foreign);
+                };
+                if let Some(reply) = rejected.reply() {
+                    carrier.writer.write(reply).await?;
+                }
                 carrier.writer.close().await;
-                return Err(Turned::Refused(Refusal::Version));
+                Err(Turned::Refused(refusal))
             }
-            Err(Rejected { reply: None }) => return Err(Turned::Foreign),
-        };
-        let invitation = responder.invitation();
+        }
+    }
+
+    /// XX: messages 2 and 3.
+    async fn prove(&self, first: Anonymous, carrier: &mut Carrier) -> Result<Proved, Turned> {
+        let invitation = first.invitation();
         let key = match invitation {
             None => InvitationKey::NotClaimed,
             Some(id) => match self.inner.session.invitation_key(id) {
@@ -140,7 +129,7 @@ impl Daemon {
                 None => InvitationKey::Unknown,
             },
         };
-        let (await_hello, second) = responder.reply(&self.inner.credentials, key, entropy())?;
+        let (await_hello, second) = first.reply(&self.inner.credentials, key)?;
         carrier.writer.write(second).await?;
         let Some(await_hello) = await_hello else {
             carrier.writer.close().await;
@@ -150,11 +139,144 @@ impl Daemon {
         Ok((await_hello.handle(&third)?, invitation))
     }
 
+    async fn admit_proved(
+        &self,
+        (mut authenticated, invitation): Proved,
+        mut carrier: Carrier,
+        peer: &str,
+    ) -> Result<(), Turned> {
+        let mut claim = self.claim_of(&authenticated.hello, carrier.kind);
+        claim.invitation = invitation.map(|id| {
+            let shown = authenticated.secret;
+            (id, shown.map(|shown| Secret::from_bytes(shown).proof()))
+        });
+        let mut decision = self.decide(&claim).await;
+        if decision == Decided::Pending {
+            decision = self.hold(&claim, &mut authenticated, &mut carrier).await?;
+        }
+        let admitted = match decision {
+            Decided::In => self
+                .inner
+                .links
+                .admit(&authenticated.hello, carrier.kind, peer),
+            Decided::Pending => Err(Refusal::Pending),
+            Decided::Out(refusal) => Err(refusal),
+        };
+        match admitted {
+            Ok(admitted) => {
+                let packet = authenticated.verdict(&self.accepted(admitted.cursors));
+                let (number, hello) = self.establish(&admitted, authenticated)?;
+                let written = carrier.writer.write(packet).await;
+                if written.is_err() {
+                    admitted.link.fence();
+                }
+                // Also when the verdict could not be written: the link's lease runs from here.
+                self.run(admitted, hello, number, carrier).await;
+                Ok(written?)
+            }
+            Err(refusal) => {
+                let packet = authenticated.verdict(&Verdict::refused(refusal, &self.inner.name));
+                self.part(packet, carrier).await;
+                Err(Turned::Refused(refusal))
+            }
+        }
+    }
+
+    /// IK: the decision in message 2, then the first packet of the client's. Until that is there nothing is changed, because
+    /// message 1 may be a recording.
+    async fn begin(&self, first: Named, carrier: &mut Carrier) -> Result<Begun, Turned> {
+        let hello = &first.hello;
+        let claim = self.claim_of(hello, carrier.kind);
+        let foreseen = match decided(self.inner.session.foresee(&claim)) {
+            Decided::In => self.inner.links.foresee(hello),
+            Decided::Pending => Err(Refusal::Pending),
+            Decided::Out(refusal) => Err(refusal),
+        };
+        let (verdict, ahead) = match foreseen {
+            Ok((cursors, ahead)) => (self.accepted(cursors), ahead),
+            Err(refusal) => (Verdict::refused(refusal, &self.inner.name), Vec::new()),
+        };
+        let (await_first, second) = first.reply(&self.inner.credentials, &verdict)?;
+        let Some(mut await_first) = await_first else {
+            let part = say_and_close(carrier, second);
+            let _ = timeout(PARTING_TIME, part).await;
+            return Err(Turned::Refused(Refusal::from_number(
+                verdict.refusal,
+                verdict.retry,
+            )));
+        };
+        carrier.writer.write(second).await?;
+        for packet in await_first.ahead(&ahead) {
+            carrier.writer.write(packet).await?;
+        }
+        let packet = carrier.reader.read().await?.ok_or(Turned::Eof)?;
+        let (authenticated, plain) = await_first.handle(&packet)?;
+        Ok(Begun {
+            authenticated,
+            claim,
+            ahead,
+            plain,
+        })
+    }
+
+    async fn admit_begun(&self, begun: Begun, carrier: Carrier, peer: &str) -> Result<(), Turned> {
+        let Begun {
+            mut authenticated,
+            claim,
+            ahead,
+            plain,
+        } = begun;
+        let admitted = match self.decide(&claim).await {
+            Decided::In => self
+                .inner
+                .links
+                .admit(&authenticated.hello, carrier.kind, peer),
+            Decided::Pending => Err(Refusal::Pending),
+            Decided::Out(refusal) => Err(refusal),
+        };
+        match admitted {
+            Ok(admitted) => {
+                let (number, hello) = self.establish(&admitted, authenticated)?;
+                if let Err(error) = admitted.link.begin(&ahead, plain) {
+                    tracing::info!(%peer, %error, "a first packet broke the protocol");
+                }
+                self.run(admitted, hello, number, carrier).await;
+                Ok(())
+            }
+            Err(refusal) => {
+                let packet = authenticated.farewell(refusal);
+                self.part(packet, carrier).await;
+                Err(Turned::Refused(refusal))
+            }
+        }
+    }
+
+    fn claim_of(&self, hello: &DeviceHello, kind: Kind) -> Claim {
+        Claim {
+            key: *hello.certificate.identity().as_bytes(),
+            name: hello.name.clone(),
+            serial: hello.certificate.serial(),
+            invitation: None,
+            trusted_carrier: kind == Kind::Unix
+                || (kind == Kind::WebSocket && self.inner.config.trust_network),
+        }
+    }
+
+    fn accepted(&self, cursors: [u64; 4]) -> Verdict {
+        Verdict {
+            refusal: 0,
+            retry: false,
+            held: false,
+            name: self.inner.name.clone(),
+            features: 0,
+            cursors,
+            lease_seconds: u32::try_from(self.inner.links.lease().as_secs()).unwrap_or(u32::MAX),
+        }
+    }
+
     async fn decide(&self, claim: &Claim) -> Decided {
         match self.inner.session.claim(claim.clone()).await {
-            Ok(Decision::Enrolled) => Decided::In,
-            Ok(Decision::Pending) => Decided::Pending,
-            Ok(Decision::Refused(reason)) => Decided::Out(refusal_of(reason)),
+            Ok(decision) => decided(decision),
             Err(failure) => {
                 tracing::error!(%failure, "a device's claim could not be recorded");
                 Decided::Out(Refusal::Busy)
@@ -203,68 +325,70 @@ impl Daemon {
         }
     }
 
-    async fn refuse(
-        &self,
-        refusal: Refusal,
-        authenticated: &mut Authenticated,
-        carrier: &mut Carrier,
-    ) -> Result<(), Turned> {
-        let say = async {
-            carrier
-                .writer
-                .write(authenticated.verdict(&Verdict::refused(refusal, &self.inner.name)))
-                .await?;
-            carrier.writer.close().await;
-            // The other end closes when it has read the verdict.
-            while carrier.reader.read().await?.is_some() {}
-            Ok::<(), io::Error>(())
-        };
-        let _ = timeout(Duration::from_secs(2), say).await;
-        Err(Turned::Refused(refusal))
+    /// Says the last packet, and leaves the other end time to read it.
+    async fn part(&self, packet: Vec<u8>, mut carrier: Carrier) {
+        let _ = timeout(PARTING_TIME, say_and_close(&mut carrier, packet)).await;
     }
 
-    async fn run(
+    fn establish(
         &self,
-        admitted: Admitted,
-        mut authenticated: Authenticated,
-        mut carrier: Carrier,
-    ) -> Result<(), Turned> {
-        let Admitted { link, new, cursors } = admitted;
-        let verdict = Verdict {
-            refusal: 0,
-            retry: false,
-            held: false,
-            name: self.inner.name.clone(),
-            features: 0,
-            cursors,
-            lease_seconds: u32::try_from(self.inner.links.lease().as_secs()).unwrap_or(u32::MAX),
-        };
-        let packet = authenticated.verdict(&verdict);
+        admitted: &Admitted,
+        authenticated: Authenticated,
+    ) -> Result<(u64, DeviceHello), Turned> {
         let Authenticated {
             hello,
             cipher,
             version,
+            ..
         } = authenticated;
-        let id = hello.link.id;
-        let number = match link.establish(cipher, version, hello.link.cursors.unwrap_or_default()) {
-            Ok(number) => number,
+        let peer_cursors = hello.link.cursors.unwrap_or_default();
+        match admitted.link.establish(cipher, version, peer_cursors) {
+            Ok(number) => Ok((number, hello)),
             Err(error) => {
-                tracing::warn!(link = %id, %error, "a link cannot be resumed");
-                self.inner.links.give_up(id, &link);
-                return Err(Turned::Refused(Refusal::LinkExpired));
+                tracing::warn!(link = %hello.link.id, %error, "a link cannot be resumed");
+                self.inner.links.give_up(hello.link.id, &admitted.link);
+                Err(Turned::Refused(Refusal::LinkExpired))
             }
-        };
-        if new {
+        }
+    }
+
+    /// Serves an established carrier to its end, and the link from its first one on.
+    async fn run(&self, admitted: Admitted, hello: DeviceHello, number: u64, carrier: Carrier) {
+        let link = admitted.link;
+        if admitted.new {
             let caller = Caller::device(hello.certificate.identity().device_id());
             tokio::spawn(services::serve_link(self.clone(), link.clone(), caller));
         }
-        let written = carrier.writer.write(packet).await;
-        if written.is_err() {
-            link.fence();
-        }
-        // Also when the verdict could not be written: the link's lease runs from here.
-        self.inner.links.run(id, link, number, carrier).await;
-        Ok(written?)
+        self.inner
+            .links
+            .run(hello.link.id, link, number, carrier)
+            .await;
+    }
+}
+
+/// A handshake with IK that the client's first packet has proved.
+struct Begun {
+    authenticated: Authenticated,
+    claim: Claim,
+    /// What was sent right behind message 2.
+    ahead: Vec<Frame>,
+    /// The client's first packet, opened.
+    plain: Bytes,
+}
+
+async fn say_and_close(carrier: &mut Carrier, packet: Vec<u8>) -> io::Result<()> {
+    carrier.writer.write(packet).await?;
+    carrier.writer.close().await;
+    // The other end closes when it has read it.
+    while carrier.reader.read().await?.is_some() {}
+    Ok(())
+}
+
+fn decided(decision: Decision) -> Decided {
+    match decision {
+        Decision::Enrolled => Decided::In,
+        Decision::Pending => Decided::Pending,
+        Decision::Refused(reason) => Decided::Out(refusal_of(reason)),
     }
 }
 

@@ -132,6 +132,8 @@ pub const HALF_OPEN_MAX: usize = 256;
 pub const PENDING_HELD: Duration = Duration::from_secs(600);
 /// Silence after which a held carrier counts as dead: several probes went unanswered.
 pub const PENDING_SILENCE: Duration = Duration::from_secs(10);
+/// How long a refused client may take to read why. Then it is dropped.
+pub const PARTING_TIME: Duration = Duration::from_secs(2);
 /// How long an invitation can be claimed when its maker does not say.
 pub const INVITATION_TTL: Duration = Duration::from_secs(300);
 /// Routes in one invitation. More are refused.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use keepline_carrier::link::{Link, Phase};
 use keepline_carrier::packet::{Carrier, Kind};
 use keepline_protocol::api::remote::Connection;
+use keepline_protocol::frame::Frame;
 use keepline_protocol::handshake::{DeviceHello, LinkRequest};
 use keepline_protocol::id::{DeviceId, LinkId};
 use keepline_protocol::identity::Role;
@@ -55,6 +56,27 @@ impl Links {
 
     fn entries(&self) -> MutexGuard<'_, HashMap<LinkId, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What [`admit`](Self::admit) would answer a message 1 of IK: the link's cursors and the frames that the client misses.
+    /// Nothing is changed, because the message may be a recording.
+    pub(crate) fn foresee(&self, hello: &DeviceHello) -> Result<([u64; 4], Vec<Frame>), Refusal> {
+        let LinkRequest { id, epoch, cursors } = hello.link;
+        let device = hello.certificate.identity().device_id();
+        let entries = self.entries();
+        match (entries.get(&id), cursors) {
+            (None, None) => Ok(([0; 4], Vec::new())),
+            (None, Some(_)) => Err(Refusal::LinkExpired),
+            (Some(entry), _) if entry.device != device => Err(Refusal::LinkExpired),
+            (Some(entry), Some(cursors)) if epoch > entry.epoch => {
+                if entry.link.can_resume(cursors) {
+                    Ok((entry.link.cursors(), entry.link.ahead(cursors)))
+                } else {
+                    Err(Refusal::LinkExpired)
+                }
+            }
+            (Some(_), _) => Err(Refusal::StaleEpoch),
+        }
     }
 
     /// Gives an authenticated carrier its link, and commits its epoch: the carrier before it is fenced off.

@@ -40,6 +40,14 @@ pub const STREAM_QUANTUM: usize = 16 << 10;
 pub const PROBE_AFTER: Duration = Duration::from_millis(1500);
 /// Shortest and longest silence after a probe was due at which a carrier is taken for dead; between them, four round trips.
 pub const DEAD_AFTER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
+/// Packets under one key, and the time with one: Noise asks for a change long before AES-GCM's limits, and what is taken
+/// from a process then opens little of what was said before. The sender changes its key and says so.
+pub const REKEY_PACKETS: u64 = 65_536;
+/// See [`REKEY_PACKETS`].
+pub const REKEY_AFTER: Duration = Duration::from_secs(3600);
+/// Bytes of missing frames that a daemon may send before the client has proved that it is no recording: what a resumed
+/// screen needs, little enough to be wasted on a recording.
+pub const AHEAD_MAX: usize = 64 << 10;
 /// Characters of a client id.
 pub const CLIENT_ID_MAX: usize = 128;
 /// Bytes of a device's, daemon's or machine's name in a handshake.

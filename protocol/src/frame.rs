@@ -39,8 +39,10 @@ pub mod kind {
     pub const VERDICT: u8 = 7;
     /// The link ends.
     pub const CLOSE: u8 = 8;
+    /// The sender changes its key behind this packet.
+    pub const REKEY: u8 = 9;
     /// Every kind of this version.
-    pub const ALL: &[u8] = &[DATA, RESET, CREDIT, ACK, PING, PONG, VERDICT, CLOSE];
+    pub const ALL: &[u8] = &[DATA, RESET, CREDIT, ACK, PING, PONG, VERDICT, CLOSE, REKEY];
 }
 
 const LANE_BITS: u8 = 0b0000_0011;
@@ -98,6 +100,24 @@ pub enum Frame {
     Verdict(Bytes),
     /// The link ends.
     Close(Refusal),
+    /// The sender changes its key behind this packet, of which this is the last frame.
+    Rekey,
+}
+
+impl Frame {
+    /// The lane and sequence of a frame that has one.
+    #[must_use]
+    pub fn sequence(&self) -> Option<(Lane, u64)> {
+        match self {
+            Frame::Data {
+                stream, sequence, ..
+            }
+            | Frame::Reset {
+                stream, sequence, ..
+            } => Some((stream.lane, *sequence)),
+            _ => None,
+        }
+    }
 }
 
 /// Bytes that are no packet: the peer's fault.
@@ -241,6 +261,14 @@ fn next_frame(plain: &mut Bytes) -> Result<Option<Frame>, FrameError> {
             let retry = body.try_get_u8().map_err(|_| malformed())? != 0;
             Frame::Close(Refusal::from_number(number, retry))
         }
+        kind::REKEY => {
+            known(0)?;
+            // What follows would be under which key?
+            if !plain.is_empty() {
+                return Err(malformed());
+            }
+            Frame::Rekey
+        }
         _ => return Ok(None),
     };
     if body.has_remaining() {
@@ -345,6 +373,7 @@ impl PacketWriter {
                 out.put_u16(refusal.number());
                 out.put_u8(u8::from(refusal.retry()));
             }
+            Frame::Rekey => out.put_slice(&head(kind::REKEY, 0)),
         }
         let length =
             u16::try_from(out.len() - start - FRAME_HEAD).expect("a frame fits into a packet");

@@ -258,6 +258,12 @@ impl Certificate {
         self.identity
     }
 
+    /// The X25519 Noise key that it is for.
+    #[must_use]
+    pub fn noise_key(&self) -> [u8; 32] {
+        self.noise
+    }
+
     /// Grows with each rotation of the Noise key.
     #[must_use]
     pub fn serial(&self) -> u64 {

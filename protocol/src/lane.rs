@@ -107,6 +107,20 @@ impl SendLane {
         self.written += 1;
     }
 
+    /// The frames behind `cursor` that were written on some carrier.
+    pub(crate) fn after(&self, cursor: u64) -> impl Iterator<Item = &Frame> {
+        let acknowledged = self.next - 1 - self.kept.len() as u64;
+        let skipped = usize::try_from(cursor.saturating_sub(acknowledged)).unwrap_or(usize::MAX);
+        self.kept.iter().skip(skipped)
+    }
+
+    /// Says that frames up to and including `sequence` were written on this carrier.
+    pub(crate) fn wrote_through(&mut self, sequence: u64) {
+        let acknowledged = self.next - 1 - self.kept.len() as u64;
+        let written = usize::try_from(sequence.saturating_sub(acknowledged)).unwrap_or(usize::MAX);
+        self.written = self.written.max(written.min(self.kept.len()));
+    }
+
     /// Drops what the peer has received, up to and including `cursor`.
     pub(crate) fn acknowledge(&mut self, cursor: u64) -> Result<(), ImpossibleCursor> {
         if cursor >= self.next {
@@ -139,7 +153,8 @@ impl SendLane {
     }
 }
 
-fn cost(frame: &Frame) -> usize {
+/// Bytes that a kept frame counts for.
+pub(crate) fn cost(frame: &Frame) -> usize {
     match frame {
         Frame::Data { payload, .. } => DATA_HEAD + payload.len(),
         _ => DATA_HEAD,

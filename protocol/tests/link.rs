@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use keepline_protocol::bounds::{PROBE_AFTER, STREAM_WINDOW};
+use keepline_protocol::bounds::{PROBE_AFTER, REKEY_AFTER, REKEY_PACKETS, STREAM_WINDOW};
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::frame::{Frame, PacketWriter};
 use keepline_protocol::identity::Role;
@@ -316,6 +316,39 @@ fn silence_is_noticed_and_a_probe_is_answered() {
             "a dead path goes unnoticed"
         );
     }
+}
+
+#[test]
+fn keys_change_after_so_many_packets_and_so_much_time() {
+    let mut pair = Pair::new(7);
+    pair.connect();
+    while !pair.is_quiet() {
+        assert!(pair.step());
+    }
+    let id = pair.client.open(Lane::Interactive);
+    let rekeys = |pair: &Pair| pair.client.rekeys();
+    let exchange = |pair: &mut Pair, now| {
+        pair.client.write(id, Bytes::from_static(b"k")).unwrap();
+        let packet = pair.client.poll_packet(now).unwrap();
+        pair.daemon.handle_packet(now, &packet).unwrap();
+        assert_eq!(pair.daemon.read(id), Read::Data(Bytes::from_static(b"k")));
+        while let Some(packet) = pair.daemon.poll_packet(now) {
+            pair.client.handle_packet(now, &packet).unwrap();
+        }
+    };
+    let mut now = pair.now;
+    let mut packets = 0;
+    while rekeys(&pair) == 0 {
+        exchange(&mut pair, now);
+        packets += 1;
+        now = now + Duration::from_micros(100);
+    }
+    assert!((65_000..=REKEY_PACKETS).contains(&packets), "{packets}");
+    exchange(&mut pair, now);
+    exchange(&mut pair, now + REKEY_AFTER);
+    assert_eq!(rekeys(&pair), 2, "an hour has passed");
+    exchange(&mut pair, now + REKEY_AFTER);
+    assert_eq!(rekeys(&pair), 2);
 }
 
 #[test]

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use keepline_protocol::Time;
-use keepline_protocol::handshake::{Claim, Initiator, LinkRequest, Outcome, VERSIONS};
+use keepline_protocol::handshake::{
+    AwaitReply, Claim, Initiator, LinkRequest, Outcome, Reply, VERSIONS,
+};
 use keepline_protocol::id::LinkId;
-use keepline_protocol::identity::{Credentials, Role};
+use keepline_protocol::identity::{Certificate, Credentials, Role};
 use keepline_protocol::invitation::Invitation;
 use keepline_protocol::lane::Lane;
 use keepline_protocol::link::Link;
@@ -184,11 +186,36 @@ pub fn request(path: &str, more: &str) -> String {
     )
 }
 
+fn initiator(credentials: &Credentials, id: LinkId, epoch: u32) -> Initiator<'_> {
+    Initiator {
+        versions: VERSIONS,
+        credentials,
+        pinned: None,
+        serial: 0,
+        noise_key: None,
+        claim: None,
+        name: "by hand".to_owned(),
+        client: "tests".to_owned(),
+        features: 0,
+        link: LinkRequest {
+            id,
+            epoch,
+            cursors: None,
+        },
+    }
+}
+
 /// An enrolled device with a link of its own, which says what it likes on it.
 pub struct Device {
-    peer: Peer,
+    /// The connection.
+    pub peer: Peer,
     /// The link.
     pub link: Link,
+    credentials: Credentials,
+    /// The daemon's, from its last handshake.
+    daemon: Certificate,
+    id: LinkId,
+    epoch: u32,
     began: Instant,
 }
 
@@ -200,35 +227,31 @@ impl Device {
     pub fn enrolled(address: &str, invitation: &Invitation) -> Self {
         let credentials = Credentials::generate(Role::Device, &random());
         let mut peer = Peer::upgraded(address);
+        let id = LinkId::from_bytes(random());
         let initiator = Initiator {
-            versions: VERSIONS,
-            credentials: &credentials,
             pinned: Some(invitation.daemon),
-            serial: 0,
             claim: Some(Claim {
                 id: invitation.id,
                 secret: invitation.secret.clone(),
             }),
-            name: "by hand".to_owned(),
-            client: "tests".to_owned(),
-            features: 0,
-            link: LinkRequest {
-                id: LinkId::from_bytes(random()),
-                epoch: 1,
-                cursors: None,
-            },
+            ..initiator(&credentials, id, 1)
         };
         let (client, first) = initiator.start(random());
         peer.message(2, &first);
-        let (client, third) = client.handle(&peer.binary()).unwrap();
-        peer.message(2, &third);
-        let packet = Bytes::from(peer.binary());
+        let Reply::Prove {
+            message,
+            next: client,
+        } = client.handle(&peer.binary()).unwrap()
+        else {
+            panic!("an answer to IK");
+        };
+        peer.message(2, &message);
         let Outcome::Accepted {
             cipher,
             verdict,
             version,
-            ..
-        } = client.handle(&packet).unwrap()
+            daemon,
+        } = client.handle(&peer.binary()).unwrap()
         else {
             panic!("the daemon did not accept");
         };
@@ -238,8 +261,65 @@ impl Device {
         Device {
             peer,
             link,
+            credentials,
+            daemon,
+            id,
+            epoch: 1,
             began: Instant::now(),
         }
+    }
+
+    /// Sends message 1 of IK for the next epoch on a new connection, and leaves the link as it is: the connection, what
+    /// takes the answer, and the message.
+    pub fn knock(&mut self, address: &str) -> (Peer, AwaitReply, Vec<u8>) {
+        self.epoch += 1;
+        let initiator = Initiator {
+            pinned: Some(self.daemon.identity()),
+            noise_key: Some(self.daemon.noise_key()),
+            link: LinkRequest {
+                id: self.id,
+                epoch: self.epoch,
+                cursors: Some(self.link.cursors()),
+            },
+            ..initiator(&self.credentials, self.id, self.epoch)
+        };
+        let (client, first) = initiator.start(random());
+        let mut peer = Peer::upgraded(address);
+        peer.message(2, &first);
+        (peer, client, first)
+    }
+
+    /// Gives the carrier up and resumes the link on a new one, by IK. Nothing is sent behind message 1 yet.
+    ///
+    /// # Panics
+    /// When the daemon does not accept.
+    pub fn resume(&mut self, address: &str) {
+        self.link.carrier_lost();
+        let (mut peer, client, _) = self.knock(address);
+        let Reply::Decided(Outcome::Accepted {
+            cipher,
+            verdict,
+            version,
+            ..
+        }) = client.handle(&peer.binary()).unwrap()
+        else {
+            panic!("the daemon did not accept");
+        };
+        let now = Time::from_epoch(self.began.elapsed());
+        self.link
+            .establish(now, cipher, version, verdict.cursors)
+            .unwrap();
+        self.peer = peer;
+    }
+
+    /// Takes the daemon's next packet, and answers nothing.
+    ///
+    /// # Panics
+    /// When it breaks the protocol.
+    pub fn hear(&mut self) {
+        let packet = self.peer.binary();
+        let now = Time::from_epoch(self.began.elapsed());
+        self.link.handle_packet(now, &packet).unwrap();
     }
 
     /// Writes bytes on a new stream.
@@ -254,7 +334,8 @@ impl Device {
         stream
     }
 
-    fn flush(&mut self) {
+    /// Writes what the link has to say.
+    pub fn flush(&mut self) {
         let now = Time::from_epoch(self.began.elapsed());
         while let Some(packet) = self.link.poll_packet(now) {
             self.peer.message(2, &packet);

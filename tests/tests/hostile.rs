@@ -279,14 +279,15 @@ fn another_daemon_at_a_known_route_is_refused_by_the_client() {
     laptop.relay(&[&route]).wait_state("up");
 }
 
-/// A good first handshake message of a device that nobody knows, except that its head says that a key of this many
-/// bytes follows; there is none.
+/// A first handshake message of a device that nobody knows, whose head says that an ML-KEM key of this many bytes follows:
+/// a good one has 1,184.
 fn first_message(key_length: u16) -> Vec<u8> {
     let initiator = Initiator {
         versions: VERSIONS,
         credentials: &Credentials::generate(Role::Device, &[1; 64]),
         pinned: None,
         serial: 0,
+        noise_key: None,
         claim: None,
         name: "nobody".to_owned(),
         client: "tests".to_owned(),
@@ -297,8 +298,8 @@ fn first_message(key_length: u16) -> Vec<u8> {
             cursors: None,
         },
     };
-    let (_, mut message) = initiator.start([1; 32]);
-    // The last field of the head.
+    let (_, mut message) = initiator.start([1; 96]);
+    // The length of the ML-KEM key.
     message[23..25].copy_from_slice(&key_length.to_be_bytes());
     message
 }
@@ -318,7 +319,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
     half.message_of(2, 1000, b"KPLN");
     silent.push(("half a message", half));
     let mut half = Peer::upgraded(&address);
-    half.message(2, &first_message(0));
+    half.message(2, &first_message(1184));
     half.binary();
     silent.push(("half a handshake", half));
     let silent: Vec<_> = silent
@@ -374,7 +375,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
     raw("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     raw(
         "our own magic without HTTP",
-        &[b"KPLN", &first_message(0)[..]].concat(),
+        &[b"KPLN", &first_message(1184)[..]].concat(),
     );
 
     let mut upgraded = |what: &str, say: &dyn Fn(&mut Peer)| {
@@ -405,7 +406,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
         assert!(peer.pour(&piece, FLOOD) < FLOOD, "it was taken");
     });
     upgraded("a text message", &|peer| {
-        peer.message(1, &first_message(0));
+        peer.message(1, &first_message(1184));
     });
     upgraded("bytes that are no WebSocket's", &|peer| {
         peer.write(&garbage);
@@ -417,10 +418,10 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
         peer.message(2, b"");
     });
     upgraded("half a Noise message", &|peer| {
-        peer.message(2, &first_message(0)[..40]);
+        peer.message(2, &first_message(1184)[..1220]);
     });
     upgraded("garbage for the third message", &|peer| {
-        peer.message(2, &first_message(0));
+        peer.message(2, &first_message(1184));
         peer.binary();
         peer.message(2, &garbage[..300]);
     });

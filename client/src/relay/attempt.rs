@@ -7,7 +7,7 @@ use keepline_carrier::route::Route;
 use keepline_protocol::bounds::HANDSHAKE_TIME;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::handshake::{
-    Claim, HandshakeError, Initiator, LinkRequest, Outcome, VERSIONS, Verdict,
+    Claim, HandshakeError, Initiator, LinkRequest, Outcome, Reply, VERSIONS, Verdict,
 };
 use keepline_protocol::identity::{Certificate, Credentials, IdentityKey};
 use keepline_protocol::refusal::Refusal;
@@ -23,6 +23,7 @@ pub(super) struct Attempt<'a> {
     pub(super) name: &'a str,
     pub(super) pinned: Option<IdentityKey>,
     pub(super) serial: u64,
+    pub(super) noise_key: Option<[u8; 32]>,
     pub(super) claim: Option<Claim>,
     pub(super) link: LinkRequest,
 }
@@ -65,6 +66,7 @@ impl Attempt<'_> {
             credentials: self.credentials,
             pinned: self.pinned,
             serial: self.serial,
+            noise_key: self.noise_key,
             claim: self.claim,
             name: self.name.to_owned(),
             client: self.client.to_owned(),
@@ -82,13 +84,20 @@ impl Attempt<'_> {
                 .ok()
                 .flatten()
                 .ok_or(lost(false))?;
-            let (client, third) = client.handle(&reply)?;
-            carrier.writer.write(third).await.map_err(|_| lost(true))?;
-            Ok::<_, Failed>(client)
+            let reply = client.handle(&reply)?;
+            if let Reply::Prove { message, .. } = &reply {
+                let written = carrier.writer.write(message.clone()).await;
+                written.map_err(|_| lost(true))?;
+            }
+            Ok::<_, Failed>(reply)
         };
-        let mut client = timeout(HANDSHAKE_TIME, shake)
+        let reply = timeout(HANDSHAKE_TIME, shake)
             .await
             .map_err(|_| Failed::Slow)??;
+        let mut client = match reply {
+            Reply::Prove { next, .. } => next,
+            Reply::Decided(outcome) => return decided(outcome, carrier),
+        };
         let mut on_pending = Some(on_pending);
         let mut patience = HANDSHAKE_TIME;
         loop {
@@ -99,21 +108,6 @@ impl Attempt<'_> {
                 .flatten()
                 .ok_or(Failed::Lost { after_proof: true })?;
             match client.handle(&packet)? {
-                Outcome::Accepted {
-                    cipher,
-                    verdict,
-                    daemon,
-                    version,
-                } => {
-                    return Ok(Accepted {
-                        carrier,
-                        cipher,
-                        version,
-                        verdict,
-                        daemon,
-                    });
-                }
-                Outcome::Refused { refusal, .. } => return Err(Failed::Refused(refusal)),
                 Outcome::Waiting {
                     reply,
                     next,
@@ -133,7 +127,28 @@ impl Attempt<'_> {
                         return Err(Failed::Lost { after_proof: true });
                     }
                 }
+                outcome => return decided(outcome, carrier),
             }
         }
+    }
+}
+
+fn decided(outcome: Outcome, carrier: Carrier) -> Result<Accepted, Failed> {
+    match outcome {
+        Outcome::Accepted {
+            cipher,
+            verdict,
+            daemon,
+            version,
+        } => Ok(Accepted {
+            carrier,
+            cipher,
+            version,
+            verdict,
+            daemon,
+        }),
+        Outcome::Refused { refusal, .. } => Err(Failed::Refused(refusal)),
+        // IK decides at once, and XX says so by another way.
+        Outcome::Waiting { .. } => Err(Failed::Handshake(HandshakeError::Malformed)),
     }
 }

@@ -100,6 +100,8 @@ struct Relay<'a, R> {
     resumable: bool,
     backoff: Backoff,
     claims_dropped: u32,
+    /// The daemon (or somebody on the way) said that its Noise key is another one now: the next attempt asks for it.
+    key_is_stale: bool,
     status: watch::Sender<Status>,
     serving: bool,
     report: R,
@@ -158,6 +160,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             resumable: false,
             backoff: Backoff::default(),
             claims_dropped: 0,
+            key_is_stale: false,
             status: watch::channel(status).0,
             serving: false,
             route,
@@ -206,6 +209,11 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                 .machine
                 .as_ref()
                 .map_or(0, |(_, machine)| machine.serial),
+            noise_key: self
+                .machine
+                .as_ref()
+                .filter(|_| !self.key_is_stale)
+                .and_then(|(_, machine)| machine.noise_key()),
             claim: self.claim.clone(),
             link,
         };
@@ -239,7 +247,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         let now = now_ms();
         let (name, machine) = match self.machine.take() {
             Some((name, mut machine)) => {
-                machine.seen(daemon.serial(), &self.route, now);
+                machine.seen(&daemon, &self.route, now);
                 (name, machine)
             }
             None => {
@@ -247,16 +255,14 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                     Some(name) => name,
                     None => self.state.free_name(&verdict.name)?,
                 };
-                (
-                    name,
-                    Machine::new(identity, daemon.serial(), &self.route, now),
-                )
+                (name, Machine::new(&daemon, &self.route, now))
             }
         };
         self.state.remember(&name, &machine)?;
         self.machine = Some((name, machine));
         self.pinned = Some(identity);
         self.claim = None;
+        self.key_is_stale = false;
         self.serve()?;
         let Ok(number) = self.link.establish(cipher, version, verdict.cursors) else {
             // The daemon's cursors are of another link than ours: only a new one can go on.
@@ -312,6 +318,14 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                 refusal,
                 authenticated: true,
             }) => self.after_refusal(refusal),
+            // Forged or not, the longer handshake shows the key that the pinned identity vouches for.
+            Failed::Handshake(HandshakeError::Refused {
+                refusal: Refusal::StaleKey,
+                authenticated: false,
+            }) if !self.key_is_stale => {
+                self.key_is_stale = true;
+                Ok(None)
+            }
             Failed::Handshake(HandshakeError::Refused {
                 refusal,
                 authenticated: false,

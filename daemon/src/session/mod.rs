@@ -277,6 +277,12 @@ impl Session {
         self.feed.read().enrolment.standing(device, now_ms())
     }
 
+    /// What [`claim`](Self::claim) would decide about a device that shows no invitation; nothing is changed.
+    #[must_use]
+    pub fn foresee(&self, claim: &Claim) -> Decision {
+        self.feed.read().enrolment.foresee(claim, now_ms())
+    }
+
     /// K of an invitation that is known, for the handshake: also of one that is used, or expired within the last day,
     /// so that the refusal is authenticated.
     #[must_use]

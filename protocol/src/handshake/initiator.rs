@@ -2,12 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use bytes::Bytes;
 use snow::HandshakeState;
 
 use super::head::LENGTH;
+use super::kem::{self, DecapsulationKey};
 use super::{
-    DaemonHello, DeviceHello, HandshakeError, Head, LinkRequest, Pattern, Verdict, kind, noise,
+    DaemonDecision, DaemonHello, DeviceHello, DeviceProof, HandshakeError, Head, LinkRequest,
+    Pattern, Verdict, decode, encode, kind, noise,
 };
 use crate::cipher::Cipher;
 use crate::frame::{Frame, PacketWriter, parse_packet};
@@ -36,6 +37,9 @@ pub struct Initiator<'a> {
     pub pinned: Option<IdentityKey>,
     /// The highest serial that the daemon's certificates had so far.
     pub serial: u64,
+    /// The daemon's X25519 Noise key, from its last certificate. With it, a pinned identity and no claim, the pattern is
+    /// IKpsk2, else XXpsk3.
+    pub noise_key: Option<[u8; 32]>,
     /// The invitation to claim.
     pub claim: Option<Claim>,
     /// What the device calls itself.
@@ -52,12 +56,28 @@ pub struct Initiator<'a> {
 #[derive(Debug)]
 pub struct AwaitReply {
     state: HandshakeState,
+    pattern: Pattern,
     head: [u8; LENGTH],
+    kem: DecapsulationKey,
     versions: RangeInclusive<u8>,
     pinned: Option<IdentityKey>,
     serial: u64,
-    key: [u8; 32],
+    claim: Option<Claim>,
     hello: DeviceHello,
+}
+
+/// What the daemon's first message means.
+#[derive(Debug)]
+pub enum Reply {
+    /// XX: send `message`, then wait for the verdict.
+    Prove {
+        /// Message 3.
+        message: Vec<u8>,
+        /// Takes what follows.
+        next: AwaitVerdict,
+    },
+    /// IK: the daemon has decided. [`Outcome::Waiting`] does not occur.
+    Decided(Outcome),
 }
 
 /// The client has sent message 3.
@@ -101,57 +121,74 @@ pub enum Outcome {
 }
 
 impl Initiator<'_> {
-    /// Makes message 1. `entropy` must be fresh.
+    /// Makes message 1. `entropy` must be fresh: 32 bytes for X25519, then 64 for ML-KEM.
     #[must_use]
-    pub fn start(self, entropy: [u8; 32]) -> (AwaitReply, Vec<u8>) {
-        let invitation = self.claim.as_ref().map(|claim| claim.id);
+    pub fn start(self, entropy: [u8; 32 + kem::SEED]) -> (AwaitReply, Vec<u8>) {
+        let (ephemeral, seed) = entropy.split_at(32);
+        let (kem, kem_key) = kem::generate(seed.try_into().expect("64 of 96 bytes are left"));
+        let known = self
+            .noise_key
+            .filter(|_| self.claim.is_none() && self.pinned.is_some());
+        let pattern = if known.is_some() {
+            Pattern::Ik
+        } else {
+            Pattern::Xx
+        };
         let head = Head {
             versions: self.versions.clone(),
-            pattern: Pattern::Xx,
-            invitation,
+            pattern,
+            invitation: self.claim.as_ref().map(|claim| claim.id),
+            kem_key,
         }
         .encode();
         let mut state = noise::start(
             noise::Side::Initiator,
-            Pattern::Xx,
+            pattern,
             &head,
             self.credentials.noise_secret(),
-            entropy,
+            known.as_ref(),
+            ephemeral
+                .try_into()
+                .expect("the first of two parts has 32 bytes"),
         );
+        let hello = DeviceHello {
+            certificate: self.credentials.certificate().clone(),
+            name: self.name,
+            client: self.client,
+            features: self.features,
+            link: self.link,
+        };
+        let payload = match pattern {
+            Pattern::Xx => Vec::new(),
+            Pattern::Ik => encode(&hello),
+        };
         let mut message = head.to_vec();
-        noise::write(&mut state, &[], &mut message);
+        noise::write(&mut state, &payload, &mut message);
         let next = AwaitReply {
             state,
+            pattern,
             head,
+            kem,
             versions: self.versions,
             pinned: self.pinned,
             serial: self.serial,
-            key: self
-                .claim
-                .as_ref()
-                .map_or([0; 32], |claim| claim.secret.key()),
-            hello: DeviceHello {
-                certificate: self.credentials.certificate().clone(),
-                name: self.name,
-                client: self.client,
-                features: self.features,
-                secret: self.claim.map(|claim| *claim.secret.as_bytes()),
-                link: self.link,
-            },
+            claim: self.claim,
+            hello,
         };
         (next, message)
     }
 }
 
 impl AwaitReply {
-    /// Takes the daemon's first message and makes message 3. Nothing of the device's is sent to a daemon that is not the
-    /// pinned one.
+    /// Takes the daemon's first message. Nothing of the device's is sent to a daemon that is not the pinned one.
     ///
     /// # Errors
     /// When the daemon refused or is not the pinned one, or the message is not of this protocol.
-    pub fn handle(mut self, reply: &[u8]) -> Result<(AwaitVerdict, Vec<u8>), HandshakeError> {
-        let message = match reply.split_first() {
-            Some((&kind::NOISE, message)) => message,
+    pub fn handle(mut self, reply: &[u8]) -> Result<Reply, HandshakeError> {
+        let (ciphertext, message) = match reply.split_first() {
+            Some((&kind::NOISE, rest)) => rest
+                .split_first_chunk::<{ kem::CIPHERTEXT }>()
+                .ok_or(HandshakeError::Malformed)?,
             Some((&kind::REFUSAL, [high, low])) => {
                 let refusal = Refusal::from_number(u16::from_be_bytes([*high, *low]), true);
                 if !refusal.in_clear() {
@@ -164,21 +201,23 @@ impl AwaitReply {
             }
             _ => return Err(HandshakeError::Malformed),
         };
+        let key = self
+            .claim
+            .as_ref()
+            .map_or([0; 32], |claim| claim.secret.key());
+        let shared = self.kem.decapsulate(ciphertext);
+        let psk = noise::psk(&key, &shared, &self.head, ciphertext);
+        noise::set_psk(&mut self.state, self.pattern, &psk);
         let payload = noise::read(&mut self.state, message)?;
-        let (hello, _): (DaemonHello, _) =
-            postcard::take_from_bytes(&payload).map_err(|_| HandshakeError::Malformed)?;
-        let used = noise::peer_key(&self.state);
-        hello.certificate.verify(Role::Daemon, &used)?;
-        let found = hello.certificate.identity();
-        if let Some(expected) = self.pinned.filter(|expected| *expected != found) {
-            return Err(HandshakeError::OtherDaemon {
-                expected: expected.fingerprint(),
-                found: found.fingerprint(),
-            });
+        match self.pattern {
+            Pattern::Xx => self.prove(&payload),
+            Pattern::Ik => self.decided(&payload).map(Reply::Decided),
         }
-        if hello.certificate.serial() < self.serial {
-            return Err(HandshakeError::StaleSerial);
-        }
+    }
+
+    fn prove(mut self, payload: &[u8]) -> Result<Reply, HandshakeError> {
+        let hello: DaemonHello = decode(payload)?;
+        self.check(&hello.certificate)?;
         if hello.refusal != 0 {
             let refusal = Refusal::from_number(hello.refusal, false);
             return Err(HandshakeError::Refused {
@@ -186,23 +225,65 @@ impl AwaitReply {
                 authenticated: true,
             });
         }
-        if !self.versions.contains(&hello.version) {
-            return Err(HandshakeError::Malformed);
-        }
-        let psk = noise::psk(&self.key, &self.head, &[]);
-        self.state.set_psk(3, &psk).expect("XXpsk3 has a psk at 3");
-        let payload = postcard::to_stdvec(&self.hello).expect("a plain struct has a postcard form");
+        self.check_version(hello.version)?;
+        let proof = DeviceProof {
+            device: self.hello,
+            secret: self.claim.map(|claim| *claim.secret.as_bytes()),
+        };
         let mut message = Vec::new();
-        noise::write(&mut self.state, &payload, &mut message);
-        let cipher = Cipher::noise(self.state);
-        Ok((
-            AwaitVerdict {
-                cipher,
-                daemon: hello.certificate,
-                version: hello.version,
-            },
-            message,
-        ))
+        noise::write(&mut self.state, &encode(&proof), &mut message);
+        let next = AwaitVerdict {
+            cipher: Cipher::noise(self.state),
+            daemon: hello.certificate,
+            version: hello.version,
+        };
+        Ok(Reply::Prove { message, next })
+    }
+
+    fn decided(self, payload: &[u8]) -> Result<Outcome, HandshakeError> {
+        let decision: DaemonDecision = decode(payload)?;
+        self.check(&decision.certificate)?;
+        let DaemonDecision {
+            version,
+            certificate: daemon,
+            verdict,
+        } = decision;
+        if verdict.refusal != 0 {
+            return Ok(Outcome::Refused {
+                refusal: Refusal::from_number(verdict.refusal, verdict.retry),
+                name: verdict.name,
+            });
+        }
+        self.check_version(version)?;
+        Ok(Outcome::Accepted {
+            cipher: Cipher::noise(self.state),
+            verdict,
+            daemon,
+            version,
+        })
+    }
+
+    fn check(&self, certificate: &Certificate) -> Result<(), HandshakeError> {
+        certificate.verify(Role::Daemon, &noise::peer_key(&self.state))?;
+        let found = certificate.identity();
+        if let Some(expected) = self.pinned.filter(|expected| *expected != found) {
+            return Err(HandshakeError::OtherDaemon {
+                expected: expected.fingerprint(),
+                found: found.fingerprint(),
+            });
+        }
+        if certificate.serial() < self.serial {
+            return Err(HandshakeError::StaleSerial);
+        }
+        Ok(())
+    }
+
+    fn check_version(&self, version: u8) -> Result<(), HandshakeError> {
+        if self.versions.contains(&version) {
+            Ok(())
+        } else {
+            Err(HandshakeError::Malformed)
+        }
     }
 }
 
@@ -219,13 +300,12 @@ impl AwaitVerdict {
         let mut reply = PacketWriter::new(self.version);
         let mut pending = false;
         for frame in
-            parse_packet(self.version, Bytes::from(plain)).map_err(|_| HandshakeError::Malformed)?
+            parse_packet(self.version, plain.into()).map_err(|_| HandshakeError::Malformed)?
         {
             match frame.map_err(|_| HandshakeError::Malformed)? {
                 Frame::Ping { nonce } => reply.push(&Frame::Pong { nonce }),
                 Frame::Verdict(body) => {
-                    let (verdict, _): (Verdict, _) =
-                        postcard::take_from_bytes(&body).map_err(|_| HandshakeError::Malformed)?;
+                    let verdict: Verdict = decode(&body)?;
                     if verdict.refusal == 0 {
                         return Ok(Outcome::Accepted {
                             cipher: self.cipher,

@@ -2,23 +2,34 @@
 //!
 //! ```text
 //! client                                              daemon
+//!   XXpsk3: first contact, or the daemon's Noise key is not known
 //!   head ‖ Noise 1 (e)                           ─▶
 //!                                                ◀─   kind ‖ ciphertext ‖ Noise 2 (e, ee, s, es): version, certificate
 //!                                                     or kind ‖ a refusal in clear
-//!   Noise 3 (s, se, psk): certificate, name,     ─▶
-//!   features, secret, link request
+//!   Noise 3 (s, se, psk): device, secret         ─▶
 //!                                                ◀─   first packet: the verdict
+//!
+//!   IKpsk2: afterwards
+//!   head ‖ Noise 1 (e, es, s, ss): device        ─▶
+//!                                                ◀─   kind ‖ ciphertext ‖ Noise 2 (e, ee, se, psk): version,
+//!                                                     certificate, verdict; frames that the client misses
+//!   first packet                                 ─▶   the daemon commits the epoch
 //! ```
 //!
 //! Each step is a type that gives the next one, so that no message can be taken out of turn. The client's side starts
 //! with [`Initiator`], the daemon's with [`Responder`]. Both end in a [`Cipher`](crate::cipher::Cipher) that a
 //! [`Link`](crate::link::Link) is established with.
+//!
+//! Message 1 of IK can be recorded and sent again by anybody. So nothing is changed by it: what it asks for is done when
+//! the first packet under the new keys decrypts, which only the device can have made.
 
 mod head;
 mod initiator;
+mod kem;
 mod noise;
 mod responder;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::id::LinkId;
@@ -26,8 +37,10 @@ use crate::identity::{Certificate, CertificateError};
 use crate::refusal::Refusal;
 
 pub use head::{Head, MAGIC, Pattern};
-pub use initiator::{AwaitReply, AwaitVerdict, Claim, Initiator, Outcome};
-pub use responder::{Authenticated, AwaitHello, InvitationKey, Rejected, Responder};
+pub use initiator::{AwaitReply, AwaitVerdict, Claim, Initiator, Outcome, Reply};
+pub use responder::{
+    Anonymous, Authenticated, AwaitFirst, AwaitHello, InvitationKey, Named, Rejected, Responder,
+};
 
 /// The protocol versions that this build speaks.
 pub const VERSIONS: std::ops::RangeInclusive<u8> = 1..=1;
@@ -48,7 +61,23 @@ struct DaemonHello {
     certificate: Certificate,
 }
 
+/// Payload of IK message 2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct DaemonDecision {
+    version: u8,
+    certificate: Certificate,
+    verdict: Verdict,
+}
+
 /// Payload of XX message 3.
+#[derive(Serialize, Deserialize)]
+struct DeviceProof {
+    device: DeviceHello,
+    /// The invitation's secret, when one is claimed.
+    secret: Option<[u8; 32]>,
+}
+
+/// Who a device is and what it wants: payload of IK message 1, and the first part of that of XX message 3.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceHello {
     /// The device's certificate.
@@ -59,8 +88,6 @@ pub struct DeviceHello {
     pub client: String,
     /// Feature bits that the client understands.
     pub features: u64,
-    /// The invitation's secret, when one is claimed.
-    pub secret: Option<[u8; 32]>,
     /// The link to open or resume.
     pub link: LinkRequest,
 }
@@ -86,7 +113,8 @@ pub struct LinkRequest {
     pub cursors: Option<[u64; 4]>,
 }
 
-/// What the daemon decided, alone in the first packet after the handshake (and, while a device is pending, before it).
+/// What the daemon decided: in message 2 of IK; after XX alone in the first packet (and, while a device is pending, before
+/// it).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Zero for yes, else the number of a refusal.
@@ -158,6 +186,18 @@ pub enum HandshakeError {
         "the daemon showed an older key than before: it was replaced since, and the old one is refused"
     )]
     StaleSerial,
+}
+
+/// The postcard form of a payload.
+fn encode<T: Serialize>(payload: &T) -> Vec<u8> {
+    postcard::to_stdvec(payload).expect("a plain struct has a postcard form")
+}
+
+/// The payload in `bytes`; what follows its last field is left to later versions.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HandshakeError> {
+    postcard::take_from_bytes(bytes)
+        .map(|(payload, _)| payload)
+        .map_err(|_| HandshakeError::Malformed)
 }
 
 #[cfg(test)]

@@ -8,22 +8,29 @@ use snow::resolvers::{
 };
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
+use zeroize::Zeroizing;
 
+use super::kem::SharedSecret;
 use super::{HandshakeError, Pattern};
-use crate::bounds::{HANDSHAKE_PAYLOAD_MAX, PACKET_MAX};
+use crate::bounds::HANDSHAKE_PAYLOAD_MAX;
 
-/// What both sides put in for the ML-KEM shared secret while the exchange is classical.
-const NO_SHARED_SECRET: [u8; 32] = [0; 32];
 const PSK_LABEL: &[u8] = b"keepline psk v1";
 
-/// The psk: HKDF-SHA256 over `key ‖ shared secret`, bound to everything that stood in clear.
-pub(super) fn psk(key: &[u8; 32], head: &[u8], ciphertext: &[u8]) -> [u8; 32] {
+/// The psk: HKDF-SHA256 over `key ‖ shared secret`, bound to everything that stood in clear. `key` is the invitation's, or
+/// zeros.
+pub(super) fn psk(
+    key: &[u8; 32],
+    shared: &SharedSecret,
+    head: &[u8],
+    ciphertext: &[u8],
+) -> [u8; 32] {
     let transcript = Sha256::new()
         .chain_update(head)
         .chain_update(ciphertext)
         .finalize();
     let mut psk = [0; 32];
-    Hkdf::<Sha256>::new(None, &[&key[..], &NO_SHARED_SECRET].concat())
+    let material = Zeroizing::new([&key[..], &shared[..]].concat());
+    Hkdf::<Sha256>::new(None, &material)
         .expand(&[PSK_LABEL, &transcript[..]].concat(), &mut psk)
         .expect("32 bytes are within HKDF-SHA256's output limit");
     psk
@@ -36,27 +43,41 @@ pub(super) enum Side {
     Responder,
 }
 
-/// Starts a handshake. `entropy` becomes the ephemeral key and must never be used twice.
+/// Starts a handshake. `peer` is the daemon's static key, for a client with [`Pattern::Ik`]; `entropy` becomes the ephemeral
+/// key and must never be used twice.
 pub(super) fn start(
     side: Side,
     pattern: Pattern,
     head: &[u8],
     secret: &[u8; 32],
+    peer: Option<&[u8; 32]>,
     entropy: [u8; 32],
 ) -> HandshakeState {
     let params = pattern
         .noise_name()
         .parse()
         .expect("the names of our patterns are Noise names");
-    let builder = Builder::with_resolver(params, resolver(entropy))
+    let mut builder = Builder::with_resolver(params, resolver(entropy))
         .prologue(head)
         .and_then(|builder| builder.local_private_key(secret))
         .expect("a fresh builder takes a prologue and a key");
+    if let Some(peer) = peer {
+        builder = builder
+            .remote_public_key(peer)
+            .expect("a fresh builder takes the peer's key");
+    }
     match side {
         Side::Initiator => builder.build_initiator(),
         Side::Responder => builder.build_responder(),
     }
     .expect("the builder has all that our patterns need")
+}
+
+/// Puts the psk in, when it is known and before the message that uses it.
+pub(super) fn set_psk(state: &mut HandshakeState, pattern: Pattern, psk: &[u8; 32]) {
+    state
+        .set_psk(pattern.psk_place().into(), psk)
+        .expect("our patterns have a psk at this place");
 }
 
 /// Writes the next handshake message behind what is in `out`.
@@ -71,7 +92,7 @@ pub(super) fn write(state: &mut HandshakeState, payload: &[u8], out: &mut Vec<u8
 
 /// Reads the peer's next handshake message and gives its payload.
 pub(super) fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>, HandshakeError> {
-    if message.len() > HANDSHAKE_PAYLOAD_MAX + 512 || message.len() > PACKET_MAX {
+    if message.len() > HANDSHAKE_PAYLOAD_MAX + 512 {
         return Err(HandshakeError::Malformed);
     }
     let mut payload = vec![0; message.len()];

@@ -1,5 +1,6 @@
 use super::*;
 use crate::cipher::Cipher;
+use crate::frame::Frame;
 use crate::id::InvitationId;
 use crate::identity::{Credentials, IdentityKey, Role};
 use crate::invitation::Secret;
@@ -10,6 +11,8 @@ struct Ends {
     pinned: Option<IdentityKey>,
     claim: Option<Claim>,
     known: InvitationKey,
+    /// The daemon's Noise key, when the client knows it.
+    noise_key: Option<[u8; 32]>,
 }
 
 impl Ends {
@@ -23,6 +26,15 @@ impl Ends {
             pinned,
             claim: None,
             known: InvitationKey::NotClaimed,
+            noise_key: None,
+        }
+    }
+
+    fn known() -> Self {
+        let ends = Ends::new();
+        Ends {
+            noise_key: Some(ends.daemon.certificate().noise_key()),
+            ..ends
         }
     }
 
@@ -49,13 +61,14 @@ impl Ends {
             credentials: &self.device,
             pinned: self.pinned,
             serial: 0,
+            noise_key: self.noise_key,
             claim: self.claim.clone(),
             name: "laptop".to_owned(),
             client: "client-1".to_owned(),
             features: 0,
             link,
         };
-        initiator.start([3; 32])
+        initiator.start([3; 96])
     }
 
     /// Runs the three messages, letting `tamper` change each before it arrives.
@@ -65,16 +78,56 @@ impl Ends {
     ) -> Result<(AwaitVerdict, Authenticated), HandshakeError> {
         let (client, mut first) = self.start();
         tamper(1, &mut first);
-        let responder = match Responder::start(&VERSIONS, &first) {
-            Ok(responder) => responder,
-            Err(Rejected { reply: None }) => return Err(HandshakeError::Malformed),
-            Err(Rejected { reply: Some(reply) }) => return Err(client.handle(&reply).unwrap_err()),
+        let responder = match Responder::start(&VERSIONS, &self.daemon, &first, [4; 64]) {
+            Ok(Responder::Anonymous(responder)) => responder,
+            Ok(Responder::Named(_)) => panic!("the head says IK"),
+            Err(rejected) => return Err(answered(client, rejected)),
         };
-        let (server, mut second) = responder.reply(&self.daemon, self.known, [4; 32])?;
+        let (server, mut second) = responder.reply(&self.daemon, self.known)?;
         tamper(2, &mut second);
-        let (client, mut third) = client.handle(&second)?;
-        tamper(3, &mut third);
-        Ok((client, server.expect("the daemon goes on").handle(&third)?))
+        let Reply::Prove {
+            mut message,
+            next: client,
+        } = client.handle(&second)?
+        else {
+            panic!("an answer to IK")
+        };
+        tamper(3, &mut message);
+        let server = server.expect("the daemon goes on").handle(&message)?;
+        Ok((client, server))
+    }
+
+    /// Runs the two messages of IK, likewise.
+    fn run_known(
+        &self,
+        verdict: &Verdict,
+        tamper: impl Fn(usize, &mut Vec<u8>),
+    ) -> Result<(Outcome, Option<AwaitFirst>), HandshakeError> {
+        let (client, mut first) = self.start();
+        tamper(1, &mut first);
+        let responder = match Responder::start(&VERSIONS, &self.daemon, &first, [4; 64]) {
+            Ok(Responder::Named(responder)) => responder,
+            Ok(Responder::Anonymous(_)) => panic!("the head says XX"),
+            Err(rejected) => return Err(answered(client, rejected)),
+        };
+        assert_eq!(
+            responder.hello.certificate.identity(),
+            self.device.identity()
+        );
+        let (server, mut second) = responder.reply(&self.daemon, verdict)?;
+        tamper(2, &mut second);
+        match client.handle(&second)? {
+            Reply::Decided(outcome) => Ok((outcome, server)),
+            Reply::Prove { .. } => panic!("an answer to XX"),
+        }
+    }
+}
+
+/// What the client makes of a first message that the daemon did not take.
+fn answered(client: AwaitReply, rejected: Rejected) -> HandshakeError {
+    match rejected.reply() {
+        None => HandshakeError::Malformed,
+        Some(reply) => client.handle(&reply).unwrap_err(),
     }
 }
 
@@ -193,10 +246,7 @@ fn an_invitation_is_proved_or_refused() {
         .run(|_, _| {})
         .unwrap();
     assert_eq!(
-        server
-            .hello
-            .secret
-            .map(|shown| Secret::from_bytes(shown).proof()),
+        server.secret.map(|shown| Secret::from_bytes(shown).proof()),
         Some(secret.proof())
     );
     let wrong = Ends::claiming(7, InvitationKey::Known(secret.key())).run(|_, _| {});
@@ -204,13 +254,17 @@ fn an_invitation_is_proved_or_refused() {
 
     let unknown = Ends::claiming(6, InvitationKey::Unknown);
     let (client, first) = unknown.start();
-    let responder = Responder::start(&VERSIONS, &first).unwrap();
+    let Ok(Responder::Anonymous(responder)) =
+        Responder::start(&VERSIONS, &unknown.daemon, &first, [4; 64])
+    else {
+        panic!("the daemon does not answer")
+    };
     assert_eq!(
         responder.invitation(),
         Some(InvitationId::from_bytes([8; 16]))
     );
     let (server, second) = responder
-        .reply(&unknown.daemon, InvitationKey::Unknown, [4; 32])
+        .reply(&unknown.daemon, InvitationKey::Unknown)
         .unwrap();
     assert!(server.is_none());
     let refused = HandshakeError::Refused {
@@ -221,36 +275,140 @@ fn an_invitation_is_proved_or_refused() {
 }
 
 #[test]
+fn a_known_daemon_decides_in_its_first_message() {
+    let ends = Ends::known();
+    let verdict = Verdict {
+        cursors: [1, 2, 3, 4],
+        ..accepted()
+    };
+    let (outcome, server) = ends.run_known(&verdict, |_, _| {}).unwrap();
+    let Outcome::Accepted {
+        mut cipher,
+        verdict: told,
+        daemon,
+        version: 1,
+    } = outcome
+    else {
+        panic!("not accepted")
+    };
+    assert_eq!((told, daemon.identity()), (verdict, ends.daemon.identity()));
+    let mut server = server.expect("the daemon goes on");
+    let [ahead] = &server.ahead(&[Frame::Ping { nonce: 5 }])[..] else {
+        panic!("one frame, one packet")
+    };
+    assert_eq!(cipher.open(ahead).unwrap()[1], crate::frame::kind::PING);
+    let (authenticated, plain) = server.handle(&cipher.seal(b"first")).unwrap();
+    assert_eq!(&plain[..], b"first");
+    assert_eq!(authenticated.hello.link.epoch, 1);
+    assert!(authenticated.secret.is_none());
+}
+
+#[test]
+fn any_changed_byte_fails_the_short_handshake_too() {
+    let ends = Ends::known();
+    let lengths = std::cell::RefCell::new([0; 3]);
+    ends.run_known(&accepted(), |message, bytes| {
+        lengths.borrow_mut()[message] = bytes.len();
+    })
+    .unwrap();
+    for message in 1..=2 {
+        for at in 0..lengths.borrow()[message] {
+            let changed = ends.run_known(&accepted(), |which, bytes| {
+                // The pattern's number changed means the other pattern.
+                bytes[at] ^= if which == message { 4 } else { 0 };
+            });
+            assert!(
+                changed.is_err(),
+                "byte {at} of message {message} may be changed"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_first_message_that_is_sent_again_gets_nothing() {
+    let ends = Ends::known();
+    let (_, recorded) = ends.start();
+    let Ok(Responder::Named(again)) = Responder::start(&VERSIONS, &ends.daemon, &recorded, [5; 64])
+    else {
+        panic!("a recording is answered")
+    };
+    let (server, _) = again.reply(&ends.daemon, &accepted()).unwrap();
+    // Who only has the recording makes no packet under the new keys.
+    assert_eq!(
+        server.unwrap().handle(&[0; 64]).unwrap_err(),
+        HandshakeError::Decrypt
+    );
+}
+
+#[test]
+fn a_rotated_key_is_said_in_clear_and_a_refusal_is_sealed() {
+    let mut ends = Ends::known();
+    ends.noise_key = Some([9; 32]);
+    let stale = HandshakeError::Refused {
+        refusal: Refusal::StaleKey,
+        authenticated: false,
+    };
+    assert_eq!(ends.run_known(&accepted(), |_, _| {}).unwrap_err(), stale);
+    let refused = Verdict::refused(Refusal::Revoked, "box");
+    let (outcome, server) = Ends::known().run_known(&refused, |_, _| {}).unwrap();
+    assert!(server.is_none());
+    assert!(matches!(
+        outcome,
+        Outcome::Refused {
+            refusal: Refusal::Revoked,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn a_claim_goes_the_long_way() {
+    // What is sealed to the daemon's key in message 1 is not forward secret, and a secret may not stand there.
+    let secret = Secret::from_bytes([6; 32]);
+    let ends = Ends {
+        noise_key: Ends::known().noise_key,
+        ..Ends::claiming(6, InvitationKey::Known(secret.key()))
+    };
+    let (_, server) = ends.run(|_, _| {}).unwrap();
+    assert_eq!(server.secret, Some([6; 32]));
+}
+
+#[test]
 fn versions_are_ranges_with_a_typed_refusal() {
     let ends = Ends::new();
     let (client, first) = ends.start();
-    assert!(Responder::start(&(1..=2), &first).is_ok());
-    let Rejected { reply: Some(reply) } = Responder::start(&(2..=3), &first).unwrap_err() else {
-        panic!("not answered")
-    };
+    let start = |versions| Responder::start(&versions, &ends.daemon, &first, [4; 64]);
+    assert!(start(1..=2).is_ok());
+    let rejected = start(2..=3).unwrap_err();
     let refused = HandshakeError::Refused {
         refusal: Refusal::Version,
         authenticated: false,
     };
-    assert_eq!(client.handle(&reply).unwrap_err(), refused);
-    assert!(
-        Responder::start(&VERSIONS, b"GET / HTTP/1.1\r\n\r\n")
-            .unwrap_err()
-            .reply
-            .is_none()
-    );
+    assert_eq!(answered(client, rejected), refused);
+    let foreign = b"GET / HTTP/1.1\r\n\r\n";
+    let rejected = Responder::start(&VERSIONS, &ends.daemon, foreign, [4; 64]).unwrap_err();
+    assert!(rejected.reply().is_none());
+}
+
+#[test]
+fn only_one_length_of_ml_kem_key_is_spoken() {
+    let ends = Ends::new();
+    let (_, mut first) = ends.start();
+    first[24] ^= 1;
+    let rejected = Responder::start(&VERSIONS, &ends.daemon, &first, [4; 64]).unwrap_err();
+    assert_eq!(rejected.refusal, Some(Refusal::Version));
+    let rejected = Responder::start(&VERSIONS, &ends.daemon, &first[..100], [4; 64]).unwrap_err();
+    assert_eq!(rejected.refusal, Some(Refusal::Version));
 }
 
 #[test]
 fn clear_refusals_are_only_those_that_a_client_retries() {
     let (client, _) = Ends::new().start();
-    let reply = Rejected::refused(Refusal::Revoked)
-        .reply
-        .expect("a refusal has bytes");
-    assert_eq!(
-        client.handle(&reply).unwrap_err(),
-        HandshakeError::Malformed
-    );
+    let rejected = Rejected {
+        refusal: Some(Refusal::Revoked),
+    };
+    assert_eq!(answered(client, rejected), HandshakeError::Malformed);
 }
 
 #[test]

@@ -100,6 +100,9 @@ pub struct Link {
     foreign_streams: usize,
     credits: VecDeque<StreamId>,
     ack_at: Option<Time>,
+    /// When the sending key was made.
+    rekeyed_at: Time,
+    rekeys: u64,
     pong: Option<u64>,
     liveness: Liveness,
     events: VecDeque<Event>,
@@ -132,6 +135,8 @@ impl Link {
             foreign_streams: 0,
             credits: VecDeque::new(),
             ack_at: None,
+            rekeyed_at: Time::ZERO,
+            rekeys: 0,
             pong: None,
             liveness: Liveness::new(Time::ZERO),
             events: VecDeque::new(),
@@ -162,6 +167,11 @@ impl Link {
         self.cipher = Some(cipher);
         self.pong = None;
         self.liveness = Liveness::new(now);
+        self.rekeyed_at = now;
+        if self.role == Role::Device {
+            // A client with nothing else to send sends its cursors: the daemon waits for its first packet.
+            self.ack_at = Some(now);
+        }
         // Credit frames are absolute and not sequenced; those under way on the old carrier may be lost.
         for stream in self.streams.values_mut() {
             stream.repeat_credit();
@@ -247,6 +257,12 @@ impl Link {
             .iter()
             .map(|lane| lane.receive.duplicates())
             .sum()
+    }
+
+    /// How often this end has changed its sending key.
+    #[must_use]
+    pub fn rekeys(&self) -> u64 {
+        self.rekeys
     }
 
     // Streams.

@@ -57,9 +57,18 @@ impl Link {
             return Err(PacketError::NoCarrier);
         };
         let plain = Bytes::from(cipher.open(packet)?);
+        self.handle_plain(now, plain)
+    }
+
+    /// Takes the plaintext of a packet that was opened before the link was established: the client's first one, in IK.
+    ///
+    /// # Errors
+    /// As [`handle_packet`](Self::handle_packet).
+    pub fn handle_plain(&mut self, now: Time, plain: Bytes) -> Result<(), PacketError> {
         self.liveness.heard(now);
+        let length = plain.len();
         for frame in parse_packet(self.version, plain)? {
-            self.handle_frame(now, frame?, packet.len())?;
+            self.handle_frame(now, frame?, length)?;
             if self.closed.is_some() {
                 break;
             }
@@ -123,6 +132,11 @@ impl Link {
             Frame::Close(refusal) => {
                 self.end(refusal);
                 self.cipher = None;
+            }
+            Frame::Rekey => {
+                if let Some(cipher) = &mut self.cipher {
+                    cipher.rekey_receiving();
+                }
             }
         }
         Ok(())

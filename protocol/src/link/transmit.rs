@@ -2,13 +2,16 @@
 
 use super::{Event, Link};
 use crate::Time;
-use crate::bounds::{ACK_BYTES, FRAME_PAYLOAD_MAX, LANE_TURN, REPLAY_LANE_MAX, REPLAY_LINK_MAX};
+use crate::bounds::{
+    ACK_BYTES, FRAME_PAYLOAD_MAX, LANE_TURN, REKEY_AFTER, REKEY_PACKETS, REPLAY_LANE_MAX,
+    REPLAY_LINK_MAX,
+};
 use crate::frame::{DATA_HEAD, FRAME_HEAD, Frame, PacketWriter};
 use crate::lane::Lane;
 use crate::stream::StreamId;
 
-/// Room that is left for the acknowledgement at a packet's end.
-const ACK_ROOM: usize = FRAME_HEAD + 32;
+/// Room that is left at a packet's end for the acknowledgement and for the change of key.
+const ACK_ROOM: usize = FRAME_HEAD + 32 + FRAME_HEAD;
 /// Room for one credit frame.
 const CREDIT_ROOM: usize = FRAME_HEAD + 12;
 
@@ -58,9 +61,44 @@ impl Link {
         if packet.is_empty() {
             return None;
         }
-        self.cipher
-            .as_mut()
-            .map(|cipher| cipher.seal(packet.plain()))
+        let cipher = self.cipher.as_mut()?;
+        let rekey =
+            cipher.sealed() + 1 >= REKEY_PACKETS || now.since(self.rekeyed_at) >= REKEY_AFTER;
+        if rekey {
+            packet.push(&Frame::Rekey);
+        }
+        let sealed = cipher.seal(packet.plain());
+        if rekey {
+            cipher.rekey_sending();
+            self.rekeyed_at = now;
+            self.rekeys += 1;
+        }
+        Some(sealed)
+    }
+
+    /// Frames that a peer with these cursors misses, the most urgent lanes first: at most `bytes` of them. Nothing is
+    /// changed; see [`sent_ahead`](Self::sent_ahead).
+    #[must_use]
+    pub fn missing(&self, peer_cursors: [u64; 4], mut bytes: usize) -> Vec<Frame> {
+        let lanes = self.lanes.iter().zip(peer_cursors);
+        let mut frames = Vec::new();
+        for frame in lanes.flat_map(|(lane, cursor)| lane.send.after(cursor)) {
+            // A lane's frames must not skip one, so the first that does not fit is the last that is looked at.
+            match bytes.checked_sub(crate::lane::cost(frame)) {
+                Some(rest) => bytes = rest,
+                None => break,
+            }
+            frames.push(frame.clone());
+        }
+        frames
+    }
+
+    /// Says that these frames, which [`missing`](Self::missing) gave, were written on the present carrier before it was
+    /// established.
+    pub fn sent_ahead(&mut self, frames: &[Frame]) {
+        for (lane, sequence) in frames.iter().filter_map(Frame::sequence) {
+            self.lanes[lane.index()].send.wrote_through(sequence);
+        }
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.

@@ -43,6 +43,7 @@ fn frames() -> Vec<Frame> {
         Frame::Verdict(Bytes::from_static(&[0])),
         Frame::Close(Refusal::Superseded),
         Frame::Close(Refusal::Stopping),
+        Frame::Rekey,
     ]
 }
 
@@ -83,6 +84,7 @@ pub(super) fn fields(frame: &Frame) -> Value {
         Frame::Close(refusal) => json!({
             "kind": "CLOSE", "refusal": refusal.number(), "retry": refusal.retry(),
         }),
+        Frame::Rekey => json!({ "kind": "REKEY" }),
     }
 }
 
@@ -107,6 +109,10 @@ fn every_frame_has_its_bytes() {
 
     let ping = [5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
     let refused: &[(&str, &[u8])] = &[
+        (
+            "a frame behind REKEY",
+            &[&[1, 9, 0, 0, 0], &ping[..]].concat(),
+        ),
         ("a version that was not chosen", &[&[2], &ping[..]].concat()),
         ("no frame", &[1]),
         ("an unknown flag", &[&[1, 5, 1], &ping[2..]].concat()),

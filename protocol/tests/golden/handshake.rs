@@ -1,15 +1,16 @@
 //! Whole handshakes with fixed keys.
 
 use data_encoding::HEXLOWER;
-use keepline_protocol::frame::kind;
+use keepline_protocol::frame::{Frame, kind};
 use keepline_protocol::handshake::{
-    Authenticated, Claim, Initiator, InvitationKey, LinkRequest, Outcome, Rejected, Responder,
-    VERSIONS, Verdict,
+    Authenticated, Claim, DeviceHello, Initiator, InvitationKey, LinkRequest, Outcome, Rejected,
+    Reply, Responder, VERSIONS, Verdict,
 };
 use keepline_protocol::id::InvitationId;
 use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::invitation::Secret;
 use keepline_protocol::refusal::Refusal;
+use libcrux_ml_kem::mlkem768;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -17,8 +18,51 @@ use super::identity::{DAEMON_ENTROPY, DEVICE_ENTROPY, INVITATION_SECRET, certifi
 use super::{INVITATION, LINK, check, hex, text};
 
 const CLIENT_EPHEMERAL: [u8; 32] = [0xc3; 32];
+const CLIENT_KEM_SEED: [u8; 64] = [0xc7; 64];
 const DAEMON_EPHEMERAL: [u8; 32] = [0xe3; 32];
-const NOISE: &str = "Noise_XXpsk3_25519_AESGCM_SHA256";
+const DAEMON_KEM_ENTROPY: [u8; 32] = [0xe7; 32];
+
+fn client_entropy() -> [u8; 96] {
+    [&CLIENT_EPHEMERAL[..], &CLIENT_KEM_SEED]
+        .concat()
+        .try_into()
+        .unwrap()
+}
+
+fn daemon_entropy() -> [u8; 64] {
+    [DAEMON_EPHEMERAL, DAEMON_KEM_ENTROPY]
+        .concat()
+        .try_into()
+        .unwrap()
+}
+
+/// What stands in clear, and the psk that follows from it.
+struct Clear {
+    head: Vec<u8>,
+    ciphertext: Vec<u8>,
+    shared: [u8; 32],
+    psk: [u8; 32],
+}
+
+fn clear(pattern: u8, invitation: Option<InvitationId>, key: [u8; 32]) -> Clear {
+    let pair = mlkem768::generate_key_pair(CLIENT_KEM_SEED);
+    let (ciphertext, shared) = mlkem768::encapsulate(pair.public_key(), DAEMON_KEM_ENTROPY);
+    let id = invitation.map_or([0; 16], |id| *id.as_bytes());
+    let fixed = [&b"KPLN"[..], &[1, 1, pattern], &id, &[4, 160]].concat();
+    let head = [&fixed[..], pair.pk()].concat();
+    let ciphertext = ciphertext.as_slice().to_vec();
+    let digest = Sha256::digest([&head[..], &ciphertext].concat());
+    let psk = hkdf(
+        &[key, shared].concat(),
+        &[&b"keepline psk v1"[..], &digest].concat(),
+    );
+    Clear {
+        head,
+        ciphertext,
+        shared,
+        psk,
+    }
+}
 
 /// The handshake's messages, made with a Noise library from the text of the specification.
 struct ByHand {
@@ -29,18 +73,29 @@ struct ByHand {
     client: snow::TransportState,
 }
 
-fn by_hand(head: &[u8], psk: &[u8; 32], payload2: &[u8], payload3: &[u8]) -> ByHand {
+/// `payloads` are those of the pattern's messages: three in XX, two in IK.
+fn by_hand(clear: &Clear, payloads: &[&[u8]]) -> ByHand {
+    let known = payloads.len() == 2;
+    let (name, place) = if known {
+        ("Noise_IKpsk2_25519_AESGCM_SHA256", 2)
+    } else {
+        ("Noise_XXpsk3_25519_AESGCM_SHA256", 3)
+    };
     let builder = |secret, ephemeral| {
-        snow::Builder::new(NOISE.parse().unwrap())
-            .prologue(head)
+        snow::Builder::new(name.parse().unwrap())
+            .prologue(&clear.head)
             .and_then(|builder| builder.local_private_key(secret))
-            .and_then(|builder| builder.psk(3, psk))
+            .and_then(|builder| builder.psk(place, &clear.psk))
             .unwrap()
             .fixed_ephemeral_key_for_testing_only(ephemeral)
     };
-    let mut client = builder(&DEVICE_ENTROPY[32..], &CLIENT_EPHEMERAL)
-        .build_initiator()
-        .unwrap();
+    let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
+    let host_key = host.certificate().noise_key();
+    let mut client = builder(&DEVICE_ENTROPY[32..], &CLIENT_EPHEMERAL);
+    if known {
+        client = client.remote_public_key(&host_key).unwrap();
+    }
+    let mut client = client.build_initiator().unwrap();
     let mut daemon = builder(&DAEMON_ENTROPY[32..], &DAEMON_EPHEMERAL)
         .build_responder()
         .unwrap();
@@ -51,13 +106,15 @@ fn by_hand(head: &[u8], psk: &[u8; 32], payload2: &[u8], payload3: &[u8]) -> ByH
         to.read_message(&out, &mut read).unwrap();
         out
     };
-    let first = write(&mut client, &mut daemon, &[]);
-    let second = write(&mut daemon, &mut client, payload2);
-    let third = write(&mut client, &mut daemon, payload3);
+    let first = write(&mut client, &mut daemon, payloads[0]);
+    let second = write(&mut daemon, &mut client, payloads[1]);
+    let third = payloads
+        .get(2)
+        .map(|payload| write(&mut client, &mut daemon, payload));
     ByHand {
-        first: [head, &first].concat(),
-        second: [&[0][..], &second].concat(),
-        third,
+        first: [&clear.head[..], &first].concat(),
+        second: [&[0][..], &clear.ciphertext, &second].concat(),
+        third: third.unwrap_or_default(),
         daemon: daemon.into_transport_mode().unwrap(),
         client: client.into_transport_mode().unwrap(),
     }
@@ -68,11 +125,6 @@ fn seal(state: &mut snow::TransportState, plain: &[u8]) -> Vec<u8> {
     let length = state.write_message(plain, &mut out).unwrap();
     assert_eq!(length, out.len());
     out
-}
-
-fn head(invitation: Option<InvitationId>) -> Vec<u8> {
-    let id = invitation.map_or([0; 16], |id| *id.as_bytes());
-    [&b"KPLN"[..], &[1, 1, 1], &id, &[0, 0]].concat()
 }
 
 /// A verdict's bytes: all its numbers here are below 128, so that each is one byte, but for the lease.
@@ -90,20 +142,19 @@ fn verdict_packet(body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>) -> Value {
-    let device = Credentials::generate(Role::Device, &DEVICE_ENTROPY);
-    let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
+fn initiator<'a>(
+    device: &'a Credentials,
+    host: &Credentials,
+    resume: Option<(u32, [u64; 4])>,
+) -> Initiator<'a> {
     let (epoch, cursors) = resume.map_or((1, None), |(epoch, cursors)| (epoch, Some(cursors)));
-    let claim = secret.clone().map(|secret| Claim {
-        id: INVITATION,
-        secret,
-    });
-    let initiator = Initiator {
+    Initiator {
         versions: VERSIONS,
-        credentials: &device,
+        credentials: device,
         pinned: Some(host.identity()),
         serial: 1,
-        claim: claim.clone(),
+        noise_key: None,
+        claim: None,
         name: text("laptop"),
         client: text("client-1"),
         features: 0,
@@ -112,30 +163,127 @@ fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>
             epoch,
             cursors,
         },
+    }
+}
+
+/// What every vector of a handshake begins with.
+fn ends(name: &str, pattern: &str, clear: &Clear, hello: &DeviceHello) -> Value {
+    json!({
+        "name": name, "pattern": pattern,
+        "device": { "identity_secret": hex(&DEVICE_ENTROPY[..32]), "noise_secret": hex(&DEVICE_ENTROPY[32..]), "ephemeral_secret": hex(CLIENT_EPHEMERAL), "kem_seed": hex(CLIENT_KEM_SEED) },
+        "daemon": { "identity_secret": hex(&DAEMON_ENTROPY[..32]), "noise_secret": hex(&DAEMON_ENTROPY[32..]), "ephemeral_secret": hex(DAEMON_EPHEMERAL), "kem_entropy": hex(DAEMON_KEM_ENTROPY) },
+        "hello": { "name": hello.name, "client": hello.client, "link": hello.link.id, "epoch": hello.link.epoch, "cursors": hello.link.cursors },
+        "head": hex(&clear.head), "ciphertext": hex(&clear.ciphertext), "shared": hex(clear.shared), "psk": hex(clear.psk),
+    })
+}
+
+/// `left` with the members of `right` behind its own.
+fn joined(mut left: Value, right: Value) -> Value {
+    let Value::Object(more) = right else {
+        panic!("an object")
     };
-    let (client, first) = initiator.start(CLIENT_EPHEMERAL);
-    let responder = Responder::start(&VERSIONS, &first).unwrap();
+    left.as_object_mut().unwrap().extend(more);
+    left
+}
+
+/// IKpsk2: a handshake with a daemon whose Noise key is known.
+fn short_handshake(name: &str, resume: Option<(u32, [u64; 4])>) -> Value {
+    let device = Credentials::generate(Role::Device, &DEVICE_ENTROPY);
+    let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
+    let initiator = Initiator {
+        noise_key: Some(host.certificate().noise_key()),
+        ..initiator(&device, &host, resume)
+    };
+    let (client, first) = initiator.start(client_entropy());
+    let Ok(Responder::Named(responder)) =
+        Responder::start(&VERSIONS, &host, &first, daemon_entropy())
+    else {
+        panic!("not IK")
+    };
+    let hello = responder.hello.clone();
+    let accepted = Verdict {
+        name: text("host"),
+        cursors: [4, 3, 2, 1],
+        lease_seconds: 120,
+        refusal: 0,
+        retry: false,
+        ..Verdict::refused(Refusal::Busy, "")
+    };
+    let (daemon, second) = responder.reply(&host, &accepted).unwrap();
+    let Reply::Decided(Outcome::Accepted { mut cipher, .. }) = client.handle(&second).unwrap()
+    else {
+        panic!("not accepted")
+    };
+
+    let clear = clear(2, None, [0; 32]);
+    let payload1 = postcard::to_stdvec(&hello).unwrap();
+    let payload2 = [
+        &[1][..],
+        &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1,
+        &verdict_bytes(0, false, false, [4, 3, 2, 1], &[120]),
+    ]
+    .concat();
+    let mut hand = by_hand(&clear, &[&payload1, &payload2]);
+    assert_eq!((&hand.first, &hand.second), (&first, &second));
+    let ping = [1, 5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
+    let mut daemon = daemon.unwrap();
+    let ahead = daemon.ahead(&[Frame::Ping { nonce: 9 }]).remove(0);
+    assert_eq!(seal(&mut hand.daemon, &ping), ahead);
+    let sealed = cipher.seal(&ping);
+    assert_eq!(seal(&mut hand.client, &ping), sealed);
+    assert_eq!(daemon.handle(&sealed).unwrap().1, ping[..]);
+    joined(
+        ends(name, "IKpsk2", &clear, &hello),
+        json!({
+            "payload_1": hex(payload1), "message_1": hex(first),
+            "payload_2": hex(payload2), "message_2": hex(second),
+            "daemon_packets": [{ "plain": hex(ping), "packet": hex(&ahead), "means": "a probe right behind message 2" }],
+            "client_packets": [{ "plain": hex(ping), "packet": hex(&sealed), "means": "a probe: it proves that message 1 is no recording" }],
+        }),
+    )
+}
+
+/// XXpsk3: a handshake with a daemon whose Noise key is not known.
+fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>) -> Value {
+    let device = Credentials::generate(Role::Device, &DEVICE_ENTROPY);
+    let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
+    let claim = secret.clone().map(|secret| Claim {
+        id: INVITATION,
+        secret,
+    });
+    let initiator = Initiator {
+        claim: claim.clone(),
+        ..initiator(&device, &host, resume)
+    };
+    let (client, first) = initiator.start(client_entropy());
+    let Ok(Responder::Anonymous(responder)) =
+        Responder::start(&VERSIONS, &host, &first, daemon_entropy())
+    else {
+        panic!("not XX")
+    };
     let known = secret.as_ref().map_or(InvitationKey::NotClaimed, |secret| {
         InvitationKey::Known(secret.key())
     });
-    let (daemon, second) = responder.reply(&host, known, DAEMON_EPHEMERAL).unwrap();
-    let (client, third) = client.handle(&second).unwrap();
+    let (daemon, second) = responder.reply(&host, known).unwrap();
+    let Reply::Prove {
+        message: third,
+        next: client,
+    } = client.handle(&second).unwrap()
+    else {
+        panic!("not XX")
+    };
     let mut authenticated = daemon.unwrap().handle(&third).unwrap();
 
-    let head = head(claim.map(|claim| claim.id));
     let key = secret.as_ref().map_or([0; 32], Secret::key);
-    let digest = Sha256::digest(&head);
-    let psk = hkdf(
-        &[key, [0; 32]].concat(),
-        &[&b"keepline psk v1"[..], &digest].concat(),
-    );
+    let clear = clear(1, claim.map(|claim| claim.id), key);
     let payload2 = [
         &[1, 0][..],
         &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1,
     ]
     .concat();
-    let payload3 = postcard::to_stdvec(&authenticated.hello).unwrap();
-    let mut hand = by_hand(&head, &psk, &payload2, &payload3);
+    let mut payload3 = postcard::to_stdvec(&authenticated.hello).unwrap();
+    payload3.extend(postcard::to_stdvec(&authenticated.secret).unwrap());
+    let mut hand = by_hand(&clear, &[&[], &payload2, &payload3]);
     assert_eq!(
         (&hand.first, &hand.second, &hand.third),
         (&first, &second, &third)
@@ -188,13 +336,10 @@ fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>
         [seal(&mut hand.client, &ping), seal(&mut hand.daemon, &pong)]
     );
 
-    json!({
-        "name": name,
-        "device": { "identity_secret": hex(&DEVICE_ENTROPY[..32]), "noise_secret": hex(&DEVICE_ENTROPY[32..]), "ephemeral_secret": hex(CLIENT_EPHEMERAL) },
-        "daemon": { "identity_secret": hex(&DAEMON_ENTROPY[..32]), "noise_secret": hex(&DAEMON_ENTROPY[32..]), "ephemeral_secret": hex(DAEMON_EPHEMERAL) },
-        "invitation_secret": secret.as_ref().map(|secret| hex(secret.as_bytes())),
-        "hello": { "name": hello.name, "client": hello.client, "link": LINK, "epoch": epoch, "cursors": cursors },
-        "key": hex(key), "head": hex(&head), "psk": hex(psk),
+    joined(
+        ends(name, "XXpsk3", &clear, &hello),
+        json!({
+        "invitation_secret": secret.as_ref().map(|secret| hex(secret.as_bytes())), "key": hex(key),
         "message_1": hex(first), "payload_2": hex(payload2), "message_2": hex(second),
         "payload_3": hex(payload3), "message_3": hex(third),
         "daemon_packets": [
@@ -203,7 +348,8 @@ fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>
             { "plain": hex(pong), "packet": hex(&sealed[1]), "means": "the answer to the client's probe" },
         ],
         "client_packets": [{ "plain": hex(ping), "packet": hex(&sealed[0]), "means": "a probe" }],
-    })
+        }),
+    )
 }
 
 #[test]
@@ -213,9 +359,17 @@ fn handshakes_have_their_bytes() {
         handshake("a new link of an enrolled device", None, None),
         handshake("a resumed link", None, Some((300, [1, 200, 0, 70_000]))),
         handshake("a claimed invitation", Some(secret()), None),
+        short_handshake("a new link with a known daemon", None),
+        short_handshake(
+            "a resumed link with a known daemon",
+            Some((300, [1, 200, 0, 70_000])),
+        ),
     ];
     for refusal in [Refusal::Version, Refusal::Busy, Refusal::StaleKey] {
-        let reply = Rejected::refused(refusal).reply.unwrap();
+        let rejected = Rejected {
+            refusal: Some(refusal),
+        };
+        let reply = rejected.reply().unwrap();
         vectors.push(
             json!({ "name": "a refusal in clear", "refusal": refusal.name(), "reply": hex(reply) }),
         );
@@ -227,17 +381,20 @@ fn handshakes_have_their_bytes() {
         .as_bytes()
         .to_vec();
     let first = HEXLOWER.decode(&claimed).unwrap();
-    let responder = Responder::start(&VERSIONS, &first).unwrap();
-    let (next, second) = responder
-        .reply(&host, InvitationKey::Unknown, DAEMON_EPHEMERAL)
-        .unwrap();
+    let Ok(Responder::Anonymous(responder)) =
+        Responder::start(&VERSIONS, &host, &first, daemon_entropy())
+    else {
+        panic!("not XX")
+    };
+    let (next, second) = responder.reply(&host, InvitationKey::Unknown).unwrap();
     assert!(next.is_none());
     let payload = [
         &[1, 22][..],
         &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1,
     ]
     .concat();
-    let hand = by_hand(&head(Some(INVITATION)), &[0; 32], &payload, &[]);
+    let clear = clear(1, Some(INVITATION), [0; 32]);
+    let hand = by_hand(&clear, &[&[], &payload, &[]]);
     assert_eq!(hand.second, second);
     vectors.push(json!({
         "name": "an invitation that the daemon does not know", "message_1": hex(first),

@@ -12,7 +12,7 @@ use keepline_protocol::Time;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::handshake::{
     Authenticated, AwaitHello, AwaitReply, AwaitVerdict, Initiator, InvitationKey, LinkRequest,
-    Outcome, Responder, VERSIONS, Verdict,
+    Outcome, Reply, Responder, VERSIONS, Verdict,
 };
 use keepline_protocol::id::LinkId;
 use keepline_protocol::identity::{Credentials, Role};
@@ -98,6 +98,11 @@ impl Pair {
         )
     }
 
+    /// Whether both ends are up and nothing is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.is_up() && self.wires.iter().all(VecDeque::is_empty)
+    }
+
     pub fn is_down(&self) -> bool {
         matches!(self.client_phase, ClientPhase::Down)
     }
@@ -117,6 +122,7 @@ impl Pair {
             credentials: &self.device,
             pinned: Some(self.host.identity()),
             serial: 1,
+            noise_key: None,
             claim: None,
             name: "laptop".to_owned(),
             client: "client".to_owned(),
@@ -162,6 +168,9 @@ impl Pair {
                 self.put(to, packet);
             }
             while let Some(event) = self.link(end).poll_event() {
+                if event == Event::CarrierDead {
+                    self.link(end).carrier_lost();
+                }
                 self.events.push((end, event));
             }
         }
@@ -213,9 +222,11 @@ impl Pair {
         match std::mem::replace(&mut self.client_phase, ClientPhase::Down) {
             ClientPhase::Down => {}
             ClientPhase::AwaitReply(client) => {
-                let (next, third) = client.handle(message).unwrap();
+                let Reply::Prove { message, next } = client.handle(message).unwrap() else {
+                    panic!("an answer to IK");
+                };
                 self.client_phase = ClientPhase::AwaitVerdict(Box::new(next));
-                self.put(End::Daemon, third);
+                self.put(End::Daemon, message);
             }
             ClientPhase::AwaitVerdict(client) => match client.handle(message).unwrap() {
                 Outcome::Accepted {
@@ -232,6 +243,7 @@ impl Pair {
                 }
                 other => panic!("not accepted: {other:?}"),
             },
+            ClientPhase::Up if !self.client.is_up() => self.client_phase = ClientPhase::Up,
             ClientPhase::Up => {
                 self.client.handle_packet(self.now, message).unwrap();
                 self.client_phase = ClientPhase::Up;
@@ -243,9 +255,12 @@ impl Pair {
         match std::mem::replace(&mut self.daemon_phase, DaemonPhase::Down) {
             DaemonPhase::Down => {
                 let entropy = std::array::from_fn(|_| self.random.u8(..));
-                let responder = Responder::start(&VERSIONS, message).unwrap();
+                let responder = Responder::start(&VERSIONS, &self.host, message, entropy).unwrap();
+                let Responder::Anonymous(responder) = responder else {
+                    panic!("IK was not asked for");
+                };
                 let (next, second) = responder
-                    .reply(&self.host, InvitationKey::NotClaimed, entropy)
+                    .reply(&self.host, InvitationKey::NotClaimed)
                     .unwrap();
                 self.daemon_phase = DaemonPhase::AwaitHello(Box::new(next.unwrap()));
                 self.put(End::Client, second);
@@ -254,6 +269,7 @@ impl Pair {
                 let authenticated = daemon.handle(message).unwrap();
                 self.accept(authenticated);
             }
+            DaemonPhase::Up if !self.daemon.is_up() => self.daemon_phase = DaemonPhase::Up,
             DaemonPhase::Up => {
                 self.daemon.handle_packet(self.now, message).unwrap();
                 self.daemon_phase = DaemonPhase::Up;
@@ -273,6 +289,7 @@ impl Pair {
             cipher,
             version,
             hello,
+            ..
         } = authenticated;
         let cursors = hello.link.cursors.unwrap_or_default();
         self.daemon

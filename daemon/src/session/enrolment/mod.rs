@@ -224,29 +224,50 @@ impl Enrolment {
         Ok(expires_ms)
     }
 
-    /// Decides about a device that asks to get in.
-    pub fn claim(&mut self, claim: &Claim, now_ms: u64) -> Decision {
-        self.sweep(now_ms);
+    /// What [`claim`](Self::claim) would decide about a device that shows no invitation. Nothing is changed: who asks may
+    /// be sending what another said earlier.
+    #[must_use]
+    pub fn foresee(&self, claim: &Claim, now_ms: u64) -> Decision {
+        match self.admit(claim, now_ms) {
+            Ok(Admitted::As(standing)) => decision(standing, claim),
+            Ok(Admitted::By(_)) => Decision::Pending,
+            Err(reason) => Decision::Refused(reason),
+        }
+    }
+
+    fn admit(&self, claim: &Claim, now_ms: u64) -> Result<Admitted, Reason> {
         let id = device_id(&claim.key);
-        let known = self.devices.get(&id).cloned();
-        let standing = known.as_ref().map(|device| device.standing);
+        let known = self
+            .devices
+            .get(&id)
+            .filter(|device| !device.lapsed(now_ms));
+        let standing = known.map(|device| device.standing);
         let invited = self.claimable(id, standing, claim, now_ms);
         let admitted = match (standing, invited) {
             (Some(Standing::Enrolled), _) => Admitted::As(Standing::Enrolled),
             (_, Ok(invitation)) => Admitted::By(invitation),
-            (Some(Standing::Revoked), Err(_)) => return Decision::Refused(Reason::Revoked),
+            (Some(Standing::Revoked), Err(_)) => return Err(Reason::Revoked),
             (Some(standing), Err(_)) if claim.trusted_carrier => Admitted::As(standing),
             (None, Err(_)) if claim.trusted_carrier => Admitted::As(Standing::Trusted),
             (Some(Standing::Pending), Err(_)) => Admitted::As(Standing::Pending),
-            (Some(Standing::Denied), Err(_)) => return Decision::Refused(Reason::Denied),
-            (Some(Standing::Trusted) | None, Err(reason)) => return Decision::Refused(reason),
+            (Some(Standing::Denied), Err(_)) => return Err(Reason::Denied),
+            (Some(Standing::Trusted) | None, Err(reason)) => return Err(reason),
         };
-        if known
-            .as_ref()
-            .is_some_and(|known| claim.serial < known.serial)
-        {
-            return Decision::Refused(Reason::StaleSerial);
+        if known.is_some_and(|known| claim.serial < known.serial) {
+            return Err(Reason::StaleSerial);
         }
+        Ok(admitted)
+    }
+
+    /// Decides about a device that asks to get in.
+    pub fn claim(&mut self, claim: &Claim, now_ms: u64) -> Decision {
+        self.sweep(now_ms);
+        let admitted = match self.admit(claim, now_ms) {
+            Ok(admitted) => admitted,
+            Err(reason) => return Decision::Refused(reason),
+        };
+        let id = device_id(&claim.key);
+        let known = self.devices.get(&id).cloned();
         let (standing, invitation) = match admitted {
             Admitted::As(standing) => (standing, known.as_ref().and_then(|known| known.invitation)),
             Admitted::By(invitation) => (self.use_invitation(invitation, id), Some(invitation)),
@@ -268,10 +289,7 @@ impl Enrolment {
         if known.as_ref() != Some(&record) && room {
             self.put_device(id, Some(record));
         }
-        match standing {
-            Standing::Pending if !claim.trusted_carrier => Decision::Pending,
-            _ => Decision::Enrolled,
-        }
+        decision(standing, claim)
     }
 
     /// Lets a pending device in. One that is enrolled already stays so.
@@ -488,6 +506,14 @@ impl Enrolment {
     }
 }
 
+fn decision(standing: Standing, claim: &Claim) -> Decision {
+    match standing {
+        Standing::Pending if !claim.trusted_carrier => Decision::Pending,
+        _ => Decision::Enrolled,
+    }
+}
+
+#[derive(Clone, Copy)]
 enum Admitted {
     /// With the standing that it has.
     As(Standing),
