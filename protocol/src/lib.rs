@@ -9,7 +9,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`identity`], [`invitation`] | who is who: Ed25519 identities, certificates for Noise keys, invitation files |
-//! | [`handshake`] | the clear head, XXpsk3, what each handshake message carries, refusals |
+//! | [`handshake`] | the clear head, XXpsk3 and IKpsk2 with ML-KEM, what each handshake message carries, refusals |
 //! | [`frame`] | packets and the frames in them |
 //! | [`lane`], [`stream`] | sequences, acknowledgement and replay; credit and fairness |
 //! | [`link`] | the root type [`Link`](link::Link), which drives all of the above |

@@ -107,6 +107,9 @@ fn protocol() {
             HANDSHAKE_TIME,
             CLIENT_ID_MAX,
             NAME_MAX,
+            REKEY_PACKETS,
+            REKEY_AFTER,
+            AHEAD_MAX,
             STREAMS_MAX,
             STREAM_WINDOW,
             REPLAY_LANE_MAX,
@@ -153,6 +156,7 @@ fn daemon() {
         keepline_daemon {
             HALF_OPEN_MAX,
             LINKS_MAX,
+            PARTING_TIME,
             PENDING_HELD,
             PENDING_SILENCE,
             INVITATION_TTL,

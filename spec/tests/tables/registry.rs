@@ -50,6 +50,7 @@ fn frame_kinds() {
         (kind::PONG, "PONG"),
         (kind::VERDICT, "VERDICT"),
         (kind::CLOSE, "CLOSE"),
+        (kind::REKEY, "REKEY"),
     ];
     assert_eq!(named.map(|(number, _)| number), kind::ALL);
     let code: Vec<_> = named

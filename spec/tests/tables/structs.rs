@@ -108,13 +108,12 @@ fn handshake_payloads_have_their_fields_written_down() {
         name: String::new(),
         client: String::new(),
         features: 0,
-        secret: None,
         link,
     };
-    check_in(chapter, "Message 3: the device", &json!(hello));
+    check_in(chapter, "The device", &json!(hello));
     check_in(chapter, "Link request", &json!(link));
     let verdict = Verdict::refused(Refusal::Busy, "");
-    check_in(chapter, "Message 4: the verdict", &json!(verdict));
+    check_in(chapter, "The verdict", &json!(verdict));
     let certificate = json!(device.certificate());
     check_in(chapter, "Identities and certificates", &certificate);
 }
