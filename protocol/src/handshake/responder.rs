@@ -24,9 +24,9 @@ const ENTROPY: usize = 64;
 #[derive(Debug)]
 pub enum Responder {
     /// XX: who it is comes with message 3.
-    Anonymous(Anonymous),
+    Anonymous(Box<Anonymous>),
     /// IK: it says who it is.
-    Named(Named),
+    Named(Box<Named>),
 }
 
 /// The first message of a handshake with XX.
@@ -139,11 +139,11 @@ impl Responder {
             kem_entropy: half(kem_entropy),
         };
         match pattern {
-            Pattern::Xx => Ok(Responder::Anonymous(Anonymous { first })),
+            Pattern::Xx => Ok(Responder::Anonymous(Box::new(Anonymous { first }))),
             Pattern::Ik => {
                 let hello = decode(&payload).map_err(|_| FOREIGN)?;
                 check(&hello, &first.state).map_err(|_| FOREIGN)?;
-                Ok(Responder::Named(Named { first, hello }))
+                Ok(Responder::Named(Box::new(Named { first, hello })))
             }
         }
     }
