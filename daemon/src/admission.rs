@@ -85,14 +85,14 @@ impl Daemon {
             .map_err(|_| Turned::Slow)??;
         match first {
             Responder::Anonymous(first) => {
-                let proved = timeout_at(end, self.prove(first, &mut carrier))
+                let proved = timeout_at(end, self.prove(*first, &mut carrier))
                     .await
                     .map_err(|_| Turned::Slow)??;
                 drop(half_open);
                 self.admit_proved(proved, carrier, peer).await
             }
             Responder::Named(first) => {
-                let begun = timeout_at(end, self.begin(first, &mut carrier))
+                let begun = timeout_at(end, self.begin(*first, &mut carrier))
                     .await
                     .map_err(|_| Turned::Slow)??;
                 drop(half_open);
