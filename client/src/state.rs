@@ -336,16 +336,21 @@ mod tests {
         );
 
         let route: Route = "ws://h:1/v1/link?token=secret".parse().unwrap();
+        let daemon = Credentials::generate(Role::Daemon, &[1; 64]);
         let name = state.free_name("Host One").unwrap();
         assert_eq!(name.as_str(), "host-one");
         state
-            .remember(&name, &Machine::new(identity, 1, &route, 5))
+            .remember(&name, &Machine::new(daemon.certificate(), &route, 5))
             .unwrap();
         assert_eq!(state.free_name("Host One").unwrap().as_str(), "host-one-2");
         let known = state.known().unwrap();
         assert_eq!(known.len(), 1);
         assert_eq!(known[0].1.routes, ["ws://h:1/v1/link"]);
-        assert_eq!(known[0].1.identity(), Some(identity));
+        assert_eq!(known[0].1.identity(), Some(daemon.identity()));
+        assert_eq!(
+            known[0].1.noise_key(),
+            Some(daemon.certificate().noise_key())
+        );
         state.forget(&name).unwrap();
         assert_eq!(state.forget(&name).unwrap_err().code, Code::NotFound);
     }
