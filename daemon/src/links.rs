@@ -68,14 +68,15 @@ impl Links {
             (None, None) => Ok(([0; 4], Vec::new())),
             (None, Some(_)) => Err(Refusal::LinkExpired),
             (Some(entry), _) if entry.device != device => Err(Refusal::LinkExpired),
-            (Some(entry), Some(cursors)) if epoch > entry.epoch => {
+            (Some(entry), _) if epoch <= entry.epoch => Err(Refusal::StaleEpoch),
+            (Some(entry), cursors) => {
+                let cursors = cursors.unwrap_or_default();
                 if entry.link.can_resume(cursors) {
                     Ok((entry.link.cursors(), entry.link.ahead(cursors)))
                 } else {
                     Err(Refusal::LinkExpired)
                 }
             }
-            (Some(_), _) => Err(Refusal::StaleEpoch),
         }
     }
 
@@ -96,9 +97,11 @@ impl Links {
             if entry.device != device {
                 return Err(Refusal::LinkExpired);
             }
-            let Some(peer_cursors) = cursors.filter(|_| epoch > entry.epoch) else {
+            if epoch <= entry.epoch {
                 return Err(Refusal::StaleEpoch);
-            };
+            }
+            // A client that never heard that its link is open asks without cursors: it has received nothing.
+            let peer_cursors = cursors.unwrap_or_default();
             entry.epoch = epoch;
             entry.carrier = kind;
             peer.clone_into(&mut entry.peer);

@@ -150,6 +150,37 @@ impl SendLane {
     pub(crate) fn resume(&mut self, cursor: u64) {
         self.acknowledge(cursor).expect("the cursor was checked");
         self.written = 0;
+        #[cfg(test)]
+        self.err();
+    }
+
+    /// Makes the deliberate faults of a resume.
+    #[cfg(test)]
+    fn err(&mut self) {
+        use crate::fault::{self, Fault};
+        if fault::is(Fault::FrameDroppedOnResume) && !self.kept.is_empty() {
+            self.written = 1;
+        }
+        if fault::is(Fault::ReplayDoubled)
+            && let Some(Frame::Data {
+                stream,
+                open: false,
+                fin: false,
+                payload,
+                ..
+            }) = self.kept.back().cloned()
+        {
+            let sequence = self.next;
+            self.next += 1;
+            self.bytes += DATA_HEAD + payload.len();
+            self.kept.push_back(Frame::Data {
+                stream,
+                sequence,
+                open: false,
+                fin: false,
+                payload,
+            });
+        }
     }
 }
 

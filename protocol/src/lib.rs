@@ -21,6 +21,8 @@ pub mod api;
 pub mod bounds;
 pub mod cipher;
 pub mod failure;
+#[cfg(test)]
+mod fault;
 pub mod frame;
 pub mod handshake;
 pub mod id;
@@ -32,6 +34,8 @@ pub mod message;
 pub mod record;
 pub mod refusal;
 pub mod registry;
+#[cfg(test)]
+mod simulation;
 pub mod stream;
 mod time;
 

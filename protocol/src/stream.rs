@@ -260,6 +260,11 @@ impl Stream {
         if self.received > self.granted {
             return Err(Violation::OverCredit);
         }
+        #[cfg(test)]
+        if crate::fault::is(crate::fault::Fault::CreditOnReceipt) {
+            self.granted += payload.len() as u64;
+            self.credit_due = true;
+        }
         let wake = self.inbox.is_empty();
         if self.discard {
             self.consume(payload.len());
@@ -322,6 +327,17 @@ impl Stream {
     pub(crate) fn repeat_credit(&mut self) {
         self.credit_due |=
             self.granted > STREAM_WINDOW[self.id.lane.index()] && self.ended.is_none();
+    }
+
+    /// Checks what holds at every moment: nobody may send more than a window beyond what was consumed.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        let window = STREAM_WINDOW[self.id.lane.index()];
+        assert!(
+            self.granted - self.consumed <= window,
+            "{:?} has more credit than a window",
+            self.id
+        );
     }
 
     pub(crate) fn receiving_over(&self) -> bool {

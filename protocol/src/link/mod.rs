@@ -106,6 +106,9 @@ pub struct Link {
     pong: Option<u64>,
     liveness: Liveness,
     events: VecDeque<Event>,
+    /// Acknowledged and not delivered: a deliberate fault.
+    #[cfg(test)]
+    deferred: Vec<(StreamId, bool, bool, Bytes)>,
 }
 
 impl Link {
@@ -140,6 +143,8 @@ impl Link {
             pong: None,
             liveness: Liveness::new(Time::ZERO),
             events: VecDeque::new(),
+            #[cfg(test)]
+            deferred: Vec::new(),
         }
     }
 
@@ -192,6 +197,8 @@ impl Link {
     /// Forgets the carrier. What the peer has not acknowledged is sent again on the next one.
     pub fn carrier_lost(&mut self) {
         self.cipher = None;
+        #[cfg(test)]
+        self.deferred.clear();
     }
 
     /// Whether the link has a carrier.
@@ -209,6 +216,13 @@ impl Link {
     /// Per lane, the highest contiguous sequence received: what a handshake tells the peer.
     #[must_use]
     pub fn cursors(&self) -> [u64; 4] {
+        #[cfg(test)]
+        if crate::fault::is(crate::fault::Fault::CursorOffByOne) {
+            return std::array::from_fn(|lane| match self.lanes[lane].receive.cursor() {
+                0 => 0,
+                cursor => cursor + 1,
+            });
+        }
         std::array::from_fn(|lane| self.lanes[lane].receive.cursor())
     }
 
@@ -263,6 +277,16 @@ impl Link {
     #[must_use]
     pub fn rekeys(&self) -> u64 {
         self.rekeys
+    }
+
+    /// Checks what holds at every moment.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        use crate::bounds::{FRAME_PAYLOAD_MAX, REPLAY_LINK_MAX};
+        assert!(self.replay_bytes() <= REPLAY_LINK_MAX + FRAME_PAYLOAD_MAX + 16);
+        for stream in self.streams.values() {
+            stream.check();
+        }
     }
 
     // Streams.

@@ -66,6 +66,10 @@ impl Link {
     /// As [`handle_packet`](Self::handle_packet).
     pub fn handle_plain(&mut self, now: Time, plain: Bytes) -> Result<(), PacketError> {
         self.liveness.heard(now);
+        #[cfg(test)]
+        for (stream, open, fin, payload) in std::mem::take(&mut self.deferred) {
+            self.handle_data(stream, open, fin, payload)?;
+        }
         let length = plain.len();
         for frame in parse_packet(self.version, plain)? {
             self.handle_frame(now, frame?, length)?;
@@ -97,6 +101,11 @@ impl Link {
                     } else {
                         payload
                     };
+                    #[cfg(test)]
+                    if crate::fault::is(crate::fault::Fault::AcknowledgeBeforeDelivery) {
+                        self.deferred.push((stream, open, fin, payload));
+                        return Ok(());
+                    }
                     self.handle_data(stream, open, fin, payload)?;
                 }
             }
