@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite;
 use crate::bounds::CONNECT_TIME;
 use crate::packet::{Carrier, web_socket_config};
 use crate::route::Route;
+use crate::socket::Socket;
 
 /// Why a route leads nowhere now. All of these may pass.
 #[derive(Debug, thiserror::Error)]
@@ -64,10 +65,13 @@ async fn connect(route: &Route) -> Result<Carrier, DialError> {
                 .await
                 .map_err(failed)?;
             stream.set_nodelay(true).map_err(failed)?;
-            let (stream, _) =
-                client_async_with_config(route.url(), stream, Some(web_socket_config()))
-                    .await
-                    .map_err(|error| not_a_daemon(route, error))?;
+            let (stream, _) = client_async_with_config(
+                route.url(),
+                Socket::new(stream),
+                Some(web_socket_config()),
+            )
+            .await
+            .map_err(|error| not_a_daemon(route, error))?;
             Ok(Carrier::web_socket(stream))
         }
     }

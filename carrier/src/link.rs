@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use keepline_protocol::bounds::AHEAD_MAX;
+use keepline_protocol::bounds::{AHEAD_MAX, STREAM_WINDOW_FIRST};
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::frame::Frame;
 use keepline_protocol::identity::Role;
@@ -20,7 +20,7 @@ use keepline_protocol::message::{Assembler, Message, MessageError};
 use keepline_protocol::refusal::Refusal;
 use keepline_protocol::stream::{MALFORMED, Read, StreamClosed, StreamId};
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 
 use crate::Clock;
 use crate::bounds::FAREWELL_TIME;
@@ -196,6 +196,12 @@ impl Link {
         self.shared.lock().core.round_trip()
     }
 
+    /// The rate at which the carrier delivers what this end sends, in bytes a second, once measured.
+    #[must_use]
+    pub fn rate(&self) -> Option<u64> {
+        self.shared.lock().core.rate()
+    }
+
     /// Ends the link and tells the peer why, when there is a carrier.
     pub fn close(&self, refusal: Refusal) {
         self.shared.change(|state| state.core.close(refusal));
@@ -241,8 +247,11 @@ impl Link {
                     Phase::Up(current) if current == number => {}
                     Phase::Up(_) => return CarrierEnd::Fenced,
                     Phase::Detached => return CarrierEnd::Silent,
-                    // The writer ends the carrier, after the farewell.
-                    Phase::Closed(_) => std::future::pending().await,
+                    // The writer ends the carrier, after the farewell, if the peer takes that.
+                    Phase::Closed(refusal) => {
+                        sleep(FAREWELL_TIME).await;
+                        return CarrierEnd::Closed(refusal);
+                    }
                 }
                 if phase.changed().await.is_err() {
                     std::future::pending::<()>().await;
@@ -293,18 +302,32 @@ impl Link {
     }
 
     async fn write(&self, number: u64, writer: &mut PacketWriter) -> CarrierEnd {
+        let mut held: usize = 0;
         loop {
+            if let Err(error) = writer.ready().await {
+                return error.into();
+            }
             let outgoing = self.shared.outgoing.notified();
             let now = self.shared.clock.now();
-            let (packet, deadline, closed) = {
+            let (packet, unsent, deadline, closed) = {
                 let mut state = self.shared.lock();
                 if state.carriers != number {
                     return CarrierEnd::Fenced;
                 }
                 let packet = state.core.poll_packet(now);
                 self.shared.drain(&mut state);
-                (packet, state.core.poll_timeout(), state.core.closed())
+                let core = &state.core;
+                (
+                    packet,
+                    core.unsent_limit(),
+                    core.poll_timeout(),
+                    core.closed(),
+                )
             };
+            if held.abs_diff(unsent) > held / 4 {
+                writer.hold_unsent(unsent);
+                held = unsent;
+            }
             match (packet, closed) {
                 (Some(packet), None) => {
                     if let Err(error) = writer.write(packet).await {
@@ -312,13 +335,10 @@ impl Link {
                     }
                 }
                 (packet, Some(refusal)) => {
-                    let farewell = async {
-                        if let Some(packet) = packet {
-                            let _ = writer.write(packet).await;
-                        }
-                        writer.close().await;
-                    };
-                    let _ = timeout(FAREWELL_TIME, farewell).await;
+                    if let Some(packet) = packet {
+                        let _ = writer.write(packet).await;
+                    }
+                    writer.close().await;
                     return CarrierEnd::Closed(refusal);
                 }
                 (None, None) => match deadline {
@@ -430,6 +450,8 @@ impl Shared {
             Receiver {
                 stream,
                 assembler: Assembler::default(),
+                gathers: false,
+                given: false,
             },
         )
     }
@@ -524,6 +546,10 @@ impl Sender {
 pub struct Receiver {
     stream: Arc<Stream>,
     assembler: Assembler,
+    /// The link counts what is gathered here.
+    gathers: bool,
+    /// The message that was gathered has been given to the application.
+    given: bool,
 }
 
 /// Why a stream gives no further message.
@@ -540,14 +566,30 @@ pub enum ReceiveError {
 impl Receiver {
     /// The next message; nothing when the peer has finished. Nothing is lost when the wait is given up.
     ///
+    /// A large message counts within the link's bound from when its length is known until the next one is asked for.
+    ///
     /// # Errors
     /// When there will be no further message.
     pub async fn message(&mut self) -> Result<Option<Message>, ReceiveError> {
+        if std::mem::take(&mut self.given) && std::mem::take(&mut self.gathers) {
+            self.gather(0);
+        }
         loop {
             match self.assembler.take() {
-                Ok(Some(message)) => return Ok(Some(message)),
+                Ok(Some(message)) => {
+                    self.given = true;
+                    return Ok(Some(message));
+                }
                 Ok(None) => {}
                 Err(error) => return Err(self.malformed(error)),
+            }
+            let length = self.assembler.gathering();
+            if length as u64 > STREAM_WINDOW_FIRST && !self.gathers {
+                if !self.gather(length) {
+                    self.stream.wakers.readable.notified().await;
+                    continue;
+                }
+                self.gathers = true;
             }
             let read = self
                 .stream
@@ -572,6 +614,13 @@ impl Receiver {
         self.stream
             .link
             .change(|state| state.core.reset(self.stream.id, code));
+    }
+
+    /// Whether the link lets a message of so many bytes be gathered.
+    fn gather(&self, bytes: usize) -> bool {
+        self.stream
+            .link
+            .change(|state| state.core.gather(self.stream.id, bytes))
     }
 
     fn malformed(&self, error: MessageError) -> ReceiveError {

@@ -5,19 +5,20 @@
 
 use std::io;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use keepline_protocol::bounds::PACKET_MAX;
 use keepline_protocol::handshake::MAGIC;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 
 use crate::bounds::MEMORY_PACKETS;
+use crate::socket::{self, Socket};
 
 /// What a carrier is, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub struct PacketReader(Reader);
 
 enum Reader {
     Unix(BufReader<OwnedReadHalf>),
-    WebSocket(SplitStream<WebSocketStream<TcpStream>>),
+    WebSocket(SplitStream<WebSocketStream<Socket>>),
     Memory(mpsc::Receiver<Vec<u8>>),
 }
 
@@ -66,7 +67,10 @@ pub struct PacketWriter(Writer);
 
 enum Writer {
     Unix(OwnedWriteHalf),
-    WebSocket(SplitSink<WebSocketStream<TcpStream>, Message>),
+    WebSocket {
+        sink: SplitSink<WebSocketStream<Socket>, Message>,
+        socket: Socket,
+    },
     Memory(mpsc::Sender<Vec<u8>>),
 }
 
@@ -82,12 +86,13 @@ pub(crate) fn web_socket_config() -> WebSocketConfig {
 impl Carrier {
     /// A carrier over a WebSocket whose HTTP part is done.
     #[must_use]
-    pub fn web_socket(stream: WebSocketStream<TcpStream>) -> Self {
-        let (writer, reader) = stream.split();
+    pub fn web_socket(stream: WebSocketStream<Socket>) -> Self {
+        let socket = stream.get_ref().clone();
+        let (sink, reader) = stream.split();
         Carrier {
             kind: Kind::WebSocket,
             reader: PacketReader(Reader::WebSocket(reader)),
-            writer: PacketWriter(Writer::WebSocket(writer)),
+            writer: PacketWriter(Writer::WebSocket { sink, socket }),
         }
     }
 
@@ -156,6 +161,28 @@ impl PacketReader {
 }
 
 impl PacketWriter {
+    /// Waits until the carrier takes a packet: until then what is queued for it can still be overtaken.
+    ///
+    /// # Errors
+    /// When the carrier fails.
+    pub async fn ready(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Writer::Unix(stream) => socket::writable(stream.as_ref()).await,
+            Writer::WebSocket { socket, .. } => socket.writable().await,
+            Writer::Memory(sender) => match sender.reserve().await {
+                Ok(_) => Ok(()),
+                Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+            },
+        }
+    }
+
+    /// Lets the system below hold so many bytes unsent, where it can be told.
+    pub fn hold_unsent(&mut self, bytes: usize) {
+        if let Writer::WebSocket { socket, .. } = &self.0 {
+            socket.hold_unsent(bytes);
+        }
+    }
+
     /// Writes a packet.
     ///
     /// # Errors
@@ -165,12 +192,11 @@ impl PacketWriter {
             Writer::Unix(stream) => {
                 let length =
                     u16::try_from(packet.len()).map_err(|_| invalid("a packet over the limit"))?;
-                let mut framed = Vec::with_capacity(2 + packet.len());
-                framed.extend_from_slice(&length.to_be_bytes());
-                framed.extend_from_slice(&packet);
-                stream.write_all(&framed).await
+                let head = length.to_be_bytes();
+                let mut framed = Buf::chain(&head[..], packet.as_slice());
+                stream.write_all_buf(&mut framed).await
             }
-            Writer::WebSocket(stream) => stream
+            Writer::WebSocket { sink, .. } => sink
                 .send(Message::Binary(packet.into()))
                 .await
                 .map_err(web_socket_error),
@@ -185,7 +211,7 @@ impl PacketWriter {
     pub async fn close(&mut self) {
         match &mut self.0 {
             Writer::Unix(stream) => drop(stream.shutdown().await),
-            Writer::WebSocket(stream) => drop(stream.close().await),
+            Writer::WebSocket { sink, .. } => drop(sink.close().await),
             Writer::Memory(_) => {}
         }
     }

@@ -19,14 +19,50 @@ pub const HANDSHAKE_PAYLOAD_MAX: usize = 4096;
 pub const REPLAY_LANE_MAX: usize = 4 << 20;
 /// Unacknowledged bytes kept per link for replay, over all lanes. When they are reached the link waits.
 pub const REPLAY_LINK_MAX: usize = 8 << 20;
-/// Streams that one peer may have open at once. One more is a violation and costs the peer its link.
+/// Streams that an end has open at once, over all lanes. This end opens no more: what is written on a further stream waits
+/// until another one is over.
 pub const STREAMS_MAX: usize = 1024;
-/// Bytes queued on one stream before its writer must wait: enough to fill a packet while the next piece is made, little
-/// enough that what is queued can still be overtaken.
-pub const STREAM_QUEUE: usize = 64 << 10;
-/// Bytes of credit that a stream starts with and is kept topped up to, by lane: interactive, control, tunnel, bulk. It
-/// bounds what an unread stream costs its receiver.
+/// Streams beyond [`STREAMS_MAX`] that a peer may seem to have, because the ends of others are under way on other lanes.
+/// One more is a violation and costs the peer its link.
+pub const STREAMS_GRACE: usize = 256;
+/// Bytes queued on one stream before its writer must wait, at most: two packets, less on a slow carrier, so that one is
+/// made while the other is written, and what is queued can still be overtaken.
+pub const STREAM_QUEUE: usize = 128 << 10;
+/// Bytes of credit that each direction of a stream begins with. A receiver always allows as much, so this times
+/// [`STREAMS_MAX`] is what a peer can make it hold whatever else it holds.
+pub const STREAM_WINDOW_FIRST: u64 = 16 << 10;
+/// Bytes of credit that a stream is topped up to, by lane: interactive, control, tunnel, bulk. An end that opens a stream
+/// grants them at once, its peer when the first bytes are consumed. They bound what an unread stream costs its receiver.
 pub const STREAM_WINDOW: [u64; 4] = [256 << 10, 256 << 10, 256 << 10, 1 << 20];
+/// Bytes that they may grow to, by lane, when a stream's window is consumed within about two round trips. A bulk stream
+/// so fills a path on which 4 MiB are under way; what is longer, it does not fill.
+pub const STREAM_WINDOW_MAX: [u64; 4] = [1 << 20, 1 << 20, 4 << 20, 4 << 20];
+/// Bytes of credit, beyond [`STREAM_WINDOW_FIRST`] each, that all streams of a link together have been given and not used.
+/// When they are reached streams go on with [`STREAM_WINDOW_FIRST`] until others are read.
+pub const WINDOWS_LINK_MAX: u64 = 16 << 20;
+/// Bytes of messages longer than [`STREAM_WINDOW_FIRST`] that are being gathered, or worked on, on all streams of a link
+/// together. When they are reached the next such messages wait, unread, in the order in which they began.
+pub const GATHERED_LINK_MAX: u64 = 16 << 20;
+/// Milliseconds of the measured rate that a packet's plaintext holds at most: what is in a packet cannot be overtaken.
+pub const PACKET_TIME: Duration = Duration::from_millis(10);
+/// Bytes that a packet's plaintext may hold however slow the carrier is: less would be all heads.
+pub const PACKET_PLAIN_MIN: usize = 1 << 10;
+/// Milliseconds of the measured rate that the system below may hold unsent: a packet or two to go on with while the next
+/// one is made. A carrier that holds more is not ready to write.
+pub const UNSENT_TIME: Duration = Duration::from_millis(20);
+/// Bytes that it may hold unsent however slow the carrier is.
+pub const UNSENT_MIN: usize = 2 << 10;
+/// Bytes a second that a carrier is taken for before anything was measured: packets of 2.5 KiB, which 64 KB/s carry in 40
+/// ms and which cost a fast path nothing for the one round trip that they last.
+pub const RATE_FIRST: u64 = 256 << 10;
+/// Packets under way whose acknowledgement gives a sample of the rate. The next ones give none.
+pub const RATE_MARKS: usize = 1024;
+/// Round trips of half of the window within which the greatest sample counts.
+pub const RATE_ROUNDS: u32 = 5;
+/// How long half of that window is at least: on a short path a few round trips are over before anything can be seen.
+pub const RATE_WINDOW: Duration = Duration::from_millis(500);
+/// How long the shortest round trip counts.
+pub const ROUND_TRIP_WINDOW: Duration = Duration::from_secs(10);
 /// Unacknowledged received bytes after which an acknowledgement is sent at once, so that the peer's replay buffer
 /// empties while data flows.
 pub const ACK_BYTES: usize = 64 << 10;
@@ -34,10 +70,12 @@ pub const ACK_BYTES: usize = 64 << 10;
 pub const ACK_DELAY: Duration = Duration::from_millis(20);
 /// Packets of higher lanes after which a waiting lower lane gets one.
 pub const LANE_TURN: u32 = 8;
-/// Bytes that a stream may send per turn within its lane.
+/// Bytes that a stream may send per turn within its lane, at most; never more than a packet may hold.
 pub const STREAM_QUANTUM: usize = 16 << 10;
 /// Silence after which a probe is sent.
 pub const PROBE_AFTER: Duration = Duration::from_millis(1500);
+/// Time between two probes that go along with data, so that the round trip is known while the link is busy.
+pub const PROBE_BUSY: Duration = Duration::from_millis(500);
 /// Shortest and longest silence after a probe was due at which a carrier is taken for dead; between them, four round trips.
 pub const DEAD_AFTER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 /// Packets under one key, and the time with one: Noise asks for a change long before AES-GCM's limits, and what is taken

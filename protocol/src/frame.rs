@@ -282,15 +282,22 @@ fn next_frame(plain: &mut Bytes) -> Result<Option<Frame>, FrameError> {
 #[derive(Debug)]
 pub struct PacketWriter {
     plain: Vec<u8>,
+    limit: usize,
 }
 
 impl PacketWriter {
     /// A packet of `version` without frames.
     #[must_use]
     pub fn new(version: u8) -> Self {
-        PacketWriter {
-            plain: vec![version],
-        }
+        PacketWriter::within(version, PLAIN_MAX)
+    }
+
+    /// A packet of `version` without frames, which has room for `limit` bytes of plaintext.
+    #[must_use]
+    pub fn within(version: u8, limit: usize) -> Self {
+        let mut plain = Vec::with_capacity(limit.min(PLAIN_MAX));
+        plain.push(version);
+        PacketWriter { plain, limit }
     }
 
     /// Whether no frame was pushed.
@@ -299,10 +306,10 @@ impl PacketWriter {
         self.plain.len() == 1
     }
 
-    /// Bytes that are left within the limit of a packet.
+    /// Bytes that are left within the packet's limit.
     #[must_use]
     pub fn room(&self) -> usize {
-        PLAIN_MAX - self.plain.len()
+        self.limit.saturating_sub(self.plain.len())
     }
 
     /// Bytes so far.
@@ -317,7 +324,7 @@ impl PacketWriter {
         &self.plain
     }
 
-    /// Appends a frame, for which there must be room.
+    /// Appends a frame, for which there must be room within a packet's limits, if not within this one's.
     pub fn push(&mut self, frame: &Frame) {
         let start = self.plain.len();
         let head = |kind: u8, flags: u8| [kind, flags, 0, 0];

@@ -121,6 +121,11 @@ impl SendLane {
         self.written = self.written.max(written.min(self.kept.len()));
     }
 
+    /// The last sequence that was written on this carrier or received on one before.
+    pub(crate) fn last_written(&self) -> u64 {
+        self.next - 1 - (self.kept.len() - self.written) as u64
+    }
+
     /// Drops what the peer has received, up to and including `cursor`.
     pub(crate) fn acknowledge(&mut self, cursor: u64) -> Result<(), ImpossibleCursor> {
         if cursor >= self.next {

@@ -183,6 +183,14 @@ impl Assembler {
         }))
     }
 
+    /// Bytes of the message that is being gathered, once its length is there; 0 while it is not. Only behind a
+    /// [`take`](Self::take) that gave nothing is the length within the limits.
+    #[must_use]
+    pub fn gathering(&self) -> usize {
+        let length = self.buffer.split_first_chunk::<4>();
+        length.map_or(0, |(length, _)| u32::from_be_bytes(*length) as usize)
+    }
+
     /// Says that the stream ended.
     ///
     /// # Errors

@@ -1,10 +1,12 @@
 //! Streams: conversations within a lane, with credit and turns.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::bounds::{STREAM_QUANTUM, STREAM_QUEUE, STREAM_WINDOW};
+use crate::Time;
+use crate::bounds::{STREAM_QUANTUM, STREAM_WINDOW, STREAM_WINDOW_FIRST, STREAM_WINDOW_MAX};
 use crate::lane::Lane;
 
 /// One stream of a link. Odd numbers are the client's, even ones the daemon's; a lane's numbers are its own.
@@ -52,6 +54,8 @@ pub(crate) struct Stream {
     pub(crate) id: StreamId,
     /// Opened by the peer.
     pub(crate) foreign: bool,
+    /// It counts as open: always when the peer opened it, else when there was a place for it among this end's.
+    pub(crate) placed: bool,
 
     queue: VecDeque<Bytes>,
     queued: usize,
@@ -69,6 +73,13 @@ pub(crate) struct Stream {
     received: u64,
     consumed: u64,
     granted: u64,
+    /// What the stream is topped up to while the link has room.
+    window: u64,
+    /// What was granted and not consumed when credit was granted last, and when that was.
+    share: u64,
+    granted_at: Option<Time>,
+    /// Bytes of a message that the application is gathering or working on, as far as the link counts them.
+    pub(crate) gathered: u64,
     ended: Option<Ended>,
     /// The reader knows of the end.
     end_read: bool,
@@ -114,14 +125,14 @@ pub(crate) struct Piece {
 
 impl Stream {
     pub(crate) fn new(id: StreamId, foreign: bool) -> Self {
-        let window = STREAM_WINDOW[id.lane.index()];
         Stream {
             id,
             foreign,
+            placed: foreign,
             queue: VecDeque::new(),
             queued: 0,
             sent: 0,
-            credit: window,
+            credit: STREAM_WINDOW_FIRST,
             opened: foreign,
             fin: Fin::No,
             stopped: None,
@@ -129,15 +140,20 @@ impl Stream {
             inbox: VecDeque::new(),
             received: 0,
             consumed: 0,
-            granted: window,
+            granted: STREAM_WINDOW_FIRST,
+            window: STREAM_WINDOW[id.lane.index()],
+            share: STREAM_WINDOW_FIRST,
+            granted_at: None,
+            gathered: 0,
             ended: None,
             end_read: false,
             discard: false,
             credit_due: false,
             credit_listed: false,
             listed: false,
-            round: 0,
-            deficit: STREAM_QUANTUM,
+            // No round has this number, so the first listing begins with a whole quantum.
+            round: u64::MAX,
+            deficit: 0,
         }
     }
 
@@ -151,10 +167,14 @@ impl Stream {
         }
     }
 
-    /// How many bytes the writer may queue now.
-    pub(crate) fn capacity(&mut self) -> Result<usize, StreamClosed> {
+    /// How many bytes the writer may queue now, where `limit` may be queued. It is not called for less than half of that
+    /// while there is something to write meanwhile.
+    pub(crate) fn capacity(&mut self, limit: usize) -> Result<usize, StreamClosed> {
         self.open_for_writing()?;
-        let room = STREAM_QUEUE.saturating_sub(self.queued);
+        let room = match limit.saturating_sub(self.queued) {
+            room if room < limit / 2 => 0,
+            room => room,
+        };
         // Beyond the credit nothing is queued, so that what a consumer did not make room for stays with its maker.
         let credit = self.credit - self.sent - (self.queued as u64).min(self.credit - self.sent);
         let capacity = room.min(usize::try_from(credit).unwrap_or(usize::MAX));
@@ -178,9 +198,9 @@ impl Stream {
     }
 
     /// Whether a starved writer has room again; true once.
-    pub(crate) fn relieved(&mut self) -> bool {
+    pub(crate) fn relieved(&mut self, limit: usize) -> bool {
         self.starved
-            && (self.stopped.is_some() || self.capacity().is_ok_and(|capacity| capacity > 0))
+            && (self.stopped.is_some() || self.capacity(limit).is_ok_and(|capacity| capacity > 0))
             && {
                 self.starved = false;
                 true
@@ -235,6 +255,11 @@ impl Stream {
         gathered.freeze()
     }
 
+    /// Bytes that wait to be sent.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
+    }
+
     /// Whether the peer has heard of this stream.
     pub(crate) fn opened(&self) -> bool {
         self.opened
@@ -273,6 +298,7 @@ impl Stream {
         }
         if fin {
             self.ended = Some(Ended::Fin);
+            self.granted = self.received;
         }
         Ok(Arrived { wake })
     }
@@ -281,12 +307,19 @@ impl Stream {
         if self.ended.is_none() {
             self.inbox.clear();
             self.ended = Some(Ended::Reset(code));
+            (self.granted, self.consumed) = (self.received, self.received);
         }
     }
 
     pub(crate) fn read(&mut self) -> Read {
-        match (self.inbox.pop_front(), self.ended) {
-            (Some(bytes), _) => {
+        match (self.inbox.front_mut(), self.ended) {
+            (Some(front), _) => {
+                // In pieces, so that a reader which stops to gather holds little beyond what it was given credit for.
+                let piece = front.len().min(STREAM_WINDOW_FIRST as usize);
+                let bytes = front.split_to(piece);
+                if front.is_empty() {
+                    self.inbox.pop_front();
+                }
                 self.consume(bytes.len());
                 Read::Data(bytes)
             }
@@ -301,14 +334,22 @@ impl Stream {
         }
     }
 
-    /// Credit is granted here and nowhere else: when bytes are consumed, not when they arrive.
+    /// Credit is due here and nowhere else but for a beginning: when bytes are consumed, not when they arrive.
     fn consume(&mut self, bytes: usize) {
         self.consumed += bytes as u64;
-        let window = STREAM_WINDOW[self.id.lane.index()];
-        if self.ended.is_none() && self.granted - self.consumed <= window / 2 {
-            self.granted = self.consumed + window;
+        if self.ended.is_none() && self.granted - self.consumed <= self.share / 2 {
             self.credit_due = true;
         }
+    }
+
+    /// Says that the stream begins: its reader grants more than every stream begins with.
+    pub(crate) fn begin_credit(&mut self) {
+        self.credit_due = self.ended.is_none();
+    }
+
+    /// What this end granted beyond what a receiver always allows, and was not consumed.
+    pub(crate) fn beyond(&self) -> u64 {
+        (self.granted - self.consumed).saturating_sub(STREAM_WINDOW_FIRST)
     }
 
     /// Whether the stream must be put into the queue of credit frames; true once per frame.
@@ -316,17 +357,38 @@ impl Stream {
         self.credit_due && !std::mem::replace(&mut self.credit_listed, true)
     }
 
-    /// The limit for the credit frame that is being written.
-    pub(crate) fn take_credit(&mut self) -> u64 {
+    /// The limit for the credit frame that is being written, with at most `spare` more [`beyond`](Self::beyond).
+    ///
+    /// The window doubles when the stream had a whole one and half of it was consumed within two round trips: then it
+    /// may be the window that bounds the rate.
+    pub(crate) fn take_credit(
+        &mut self,
+        now: Time,
+        round_trip: Option<Duration>,
+        spare: u64,
+    ) -> u64 {
         self.credit_due = false;
         self.credit_listed = false;
+        if self.ended.is_some() {
+            return self.granted;
+        }
+        let left = self.granted - self.consumed;
+        if left <= self.share / 2 {
+            let since = self.granted_at.replace(now).map(|at| now.since(at));
+            let quickly = since.zip(round_trip).is_some_and(|(t, rtt)| t < 2 * rtt);
+            if quickly && self.share >= self.window {
+                self.window = (self.window * 2).min(STREAM_WINDOW_MAX[self.id.lane.index()]);
+            }
+        }
+        let most = STREAM_WINDOW_FIRST + self.beyond() + spare;
+        self.share = self.window.min(most).max(left);
+        self.granted = self.consumed + self.share;
         self.granted
     }
 
     /// After a change of carrier the peer may believe in less credit than it has, because credit frames are not replayed.
     pub(crate) fn repeat_credit(&mut self) {
-        self.credit_due |=
-            self.granted > STREAM_WINDOW[self.id.lane.index()] && self.ended.is_none();
+        self.credit_due |= self.granted > STREAM_WINDOW_FIRST && self.ended.is_none();
     }
 
     /// Checks what holds at every moment: nobody may send more than a window beyond what was consumed.
@@ -355,16 +417,35 @@ impl Stream {
 ///
 /// A stream is quiet when it has not used up its quantum in the present round; a round ends when one has. So a stream
 /// that sends a little now and then overtakes the busy ones, and cannot do so for more than a quantum.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Turns {
-    quiet: VecDeque<u32>,
+    /// Each with what it may still send in this round, those with the most first: a keystroke goes before the end of a
+    /// burst.
+    quiet: VecDeque<(usize, u32)>,
     busy: VecDeque<u32>,
     round: u64,
+    quantum: usize,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns {
+            quiet: VecDeque::new(),
+            busy: VecDeque::new(),
+            round: 0,
+            quantum: STREAM_QUANTUM,
+        }
+    }
 }
 
 impl Turns {
     pub(crate) fn is_empty(&self) -> bool {
         self.quiet.is_empty() && self.busy.is_empty()
+    }
+
+    /// Takes what a packet may hold for a quantum, if it is less.
+    pub(crate) fn within(&mut self, packet: usize) {
+        self.quantum = packet.min(STREAM_QUANTUM);
     }
 
     /// Lists a stream that has become able to send.
@@ -374,13 +455,15 @@ impl Turns {
         }
         if stream.round != self.round {
             stream.round = self.round;
-            stream.deficit = STREAM_QUANTUM;
+            stream.deficit = self.quantum;
         }
         stream.listed = true;
+        let entry = (stream.deficit, stream.id.number);
         if stream.deficit > 0 {
-            self.quiet.push_back(stream.id.number);
+            let place = self.quiet.partition_point(|(most, _)| *most >= entry.0);
+            self.quiet.insert(place, entry);
         } else {
-            stream.deficit = STREAM_QUANTUM;
+            stream.deficit = self.quantum;
             self.busy.push_back(stream.id.number);
         }
     }
@@ -388,32 +471,40 @@ impl Turns {
     /// Takes a stream off that is not able to send any more for a reason other than its turn.
     pub(crate) fn unlist(&mut self, stream: &mut Stream) {
         if std::mem::take(&mut stream.listed) {
-            self.quiet.retain(|&number| number != stream.id.number);
+            self.quiet.retain(|&(_, number)| number != stream.id.number);
             self.busy.retain(|&number| number != stream.id.number);
         }
     }
 
     /// Whose turn it is.
     pub(crate) fn first(&self) -> Option<u32> {
-        self.quiet.front().or(self.busy.front()).copied()
+        let quiet = self.quiet.front().map(|(_, number)| number);
+        quiet.or(self.busy.front()).copied()
+    }
+
+    /// Whether only one stream can send.
+    pub(crate) fn one_alone(&self) -> bool {
+        self.quiet.len() + self.busy.len() == 1
     }
 
     /// Accounts for what the stream whose turn it was has sent.
     pub(crate) fn sent(&mut self, stream: &mut Stream, bytes: usize) {
-        let from = if self.quiet.is_empty() {
-            &mut self.busy
-        } else {
-            &mut self.quiet
-        };
         stream.deficit = stream.deficit.saturating_sub(bytes);
-        if !stream.can_send() {
-            from.pop_front();
+        let (over, used_up) = (!stream.can_send(), stream.deficit == 0);
+        if let Some(first) = self.quiet.front_mut() {
+            first.0 = stream.deficit;
+            if over || used_up {
+                self.quiet.pop_front();
+            }
+        } else if over || used_up {
+            self.busy.pop_front();
+        }
+        if over {
             stream.listed = false;
-        } else if stream.deficit == 0 {
-            from.pop_front();
+        } else if used_up {
             self.round += 1;
             stream.round = self.round;
-            stream.deficit = STREAM_QUANTUM;
+            stream.deficit = self.quantum;
             self.busy.push_back(stream.id.number);
         }
     }

@@ -8,6 +8,7 @@
 //! | [`pipe_io`] | `attach --pipe-io` |
 //! | [`pty`] | a child under a PTY, as a person has it |
 //! | [`proxy`] | a TCP proxy that cuts at chosen bytes |
+//! | [`shaper`] | a TCP relay with a rate, a delay and a queue |
 //! | [`peer`] | the other end of a daemon's port, by hand: HTTP, WebSocket, a whole handshake |
 //! | [`rpc`] | the local socket, by hand |
 //! | [`screen`] | what a consumer's screen shows |
@@ -24,6 +25,7 @@ pub mod proxy;
 pub mod pty;
 pub mod rpc;
 pub mod screen;
+pub mod shaper;
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! Whether the peer is still there.
+//! Whether the peer is still there, and how far away it is.
 
 use std::time::Duration;
 
 use crate::Time;
-use crate::bounds::{DEAD_AFTER, PROBE_AFTER};
+use crate::bounds::{DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, ROUND_TRIP_WINDOW};
 
 /// A pause in the driver's calls from which it follows that this process was stopped or asleep: the driver is due at
 /// least every [`PROBE_AFTER`].
@@ -17,6 +17,11 @@ pub(super) struct Liveness {
     /// When this was last looked at.
     seen: Time,
     round_trip: Option<Duration>,
+    /// When a probe was last written.
+    asked: Option<Time>,
+    /// The shortest round trips of the present half of the window, which began at this moment, and of the one before.
+    shortest: [Option<Duration>; 2],
+    since: Time,
 }
 
 impl Liveness {
@@ -26,6 +31,9 @@ impl Liveness {
             probed: false,
             seen: now,
             round_trip: None,
+            asked: None,
+            shortest: [None; 2],
+            since: now,
         }
     }
 
@@ -44,7 +52,17 @@ impl Liveness {
                 self.round_trip
                     .map_or(sample, |smoothed| (smoothed * 7 + sample) / 8),
             );
+            if now.since(self.since) > ROUND_TRIP_WINDOW / 2 {
+                self.shortest = [None, self.shortest[0]];
+                self.since = now;
+            }
+            self.shortest[0] = Some(self.shortest[0].map_or(sample, |known| known.min(sample)));
         }
+    }
+
+    /// The shortest round trip of late: that of the path without what waits in it.
+    pub(super) fn shortest(&self) -> Option<Duration> {
+        self.shortest.into_iter().flatten().min()
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {
@@ -57,6 +75,19 @@ impl Liveness {
             return None;
         }
         self.probed = true;
+        self.ask(now)
+    }
+
+    /// Gives the nonce of a probe that goes along with data: a busy link measures its round trip too.
+    pub(super) fn probe_along(&mut self, now: Time) -> Option<u64> {
+        match self.asked {
+            Some(asked) if now.since(asked) < PROBE_BUSY => None,
+            _ => self.ask(now),
+        }
+    }
+
+    fn ask(&mut self, now: Time) -> Option<u64> {
+        self.asked = Some(now);
         u64::try_from(now.since_epoch().as_micros()).ok()
     }
 

@@ -31,6 +31,7 @@
 //! ```
 
 mod liveness;
+mod rate;
 mod receive;
 mod transmit;
 
@@ -40,6 +41,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::Time;
+use crate::bounds::{GATHERED_LINK_MAX, STREAM_WINDOW_FIRST, STREAMS_MAX};
 use crate::cipher::Cipher;
 use crate::identity::Role;
 use crate::lane::{Lane, ReceiveLane, SendLane};
@@ -47,6 +49,7 @@ use crate::refusal::Refusal;
 use crate::stream::{CANCELLED, Fin, Read, Stream, StreamClosed, StreamId, Turns};
 
 use liveness::Liveness;
+use rate::Rate;
 pub use receive::PacketError;
 
 /// What happened on a link.
@@ -54,7 +57,7 @@ pub use receive::PacketError;
 pub enum Event {
     /// The peer opened a stream.
     Opened(StreamId),
-    /// A stream whose reader was blocked has something to read, or has ended.
+    /// A stream whose reader was blocked has something to read, may gather, or has ended.
     Readable(StreamId),
     /// A stream whose writer found no room has room, or has ended.
     Writable(StreamId),
@@ -97,14 +100,24 @@ pub struct Link {
     farewell: Option<Refusal>,
     lanes: [LaneState; 4],
     streams: BTreeMap<StreamId, Stream>,
+    /// Streams that the peer opened.
     foreign_streams: usize,
+    /// Streams opened here that have a place, and those that wait for one.
+    own_streams: usize,
+    unplaced: VecDeque<StreamId>,
     credits: VecDeque<StreamId>,
+    /// The sum of what streams were granted [beyond](Stream::beyond) what each is always allowed.
+    beyond: u64,
+    /// The sum of what is being gathered, and the messages that wait to be.
+    gathered: u64,
+    to_gather: VecDeque<(StreamId, u64)>,
     ack_at: Option<Time>,
     /// When the sending key was made.
     rekeyed_at: Time,
     rekeys: u64,
     pong: Option<u64>,
     liveness: Liveness,
+    rate: Rate,
     events: VecDeque<Event>,
     /// Acknowledged and not delivered: a deliberate fault.
     #[cfg(test)]
@@ -136,12 +149,18 @@ impl Link {
             lanes: [lane(), lane(), lane(), lane()],
             streams: BTreeMap::new(),
             foreign_streams: 0,
+            own_streams: 0,
+            unplaced: VecDeque::new(),
             credits: VecDeque::new(),
+            beyond: 0,
+            gathered: 0,
+            to_gather: VecDeque::new(),
             ack_at: None,
             rekeyed_at: Time::ZERO,
             rekeys: 0,
             pong: None,
             liveness: Liveness::new(Time::ZERO),
+            rate: Rate::new(Time::ZERO),
             events: VecDeque::new(),
             #[cfg(test)]
             deferred: Vec::new(),
@@ -165,13 +184,16 @@ impl Link {
         if !self.can_resume(peer_cursors) {
             return Err(EstablishError::Cursors);
         }
-        for (lane, cursor) in self.lanes.iter_mut().zip(peer_cursors) {
-            lane.send.resume(cursor);
-        }
         self.version = version;
         self.cipher = Some(cipher);
         self.pong = None;
+        // Another carrier is another path.
         self.liveness = Liveness::new(now);
+        self.rate = Rate::new(now);
+        for (lane, cursor) in self.lanes.iter_mut().zip(peer_cursors) {
+            lane.send.resume(cursor);
+            lane.turns.within(self.rate.packet());
+        }
         self.rekeyed_at = now;
         if self.role == Role::Device {
             // A client with nothing else to send sends its cursors: the daemon waits for its first packet.
@@ -245,6 +267,10 @@ impl Link {
         }
         self.credits.clear();
         self.streams.clear();
+        self.unplaced.clear();
+        self.to_gather.clear();
+        (self.foreign_streams, self.own_streams) = (0, 0);
+        (self.beyond, self.gathered) = (0, 0);
     }
 
     /// The next thing that happened.
@@ -256,6 +282,20 @@ impl Link {
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.liveness.round_trip()
+    }
+
+    /// The rate at which the carrier delivers what this end sends, in bytes a second, once measured. It is the greatest of
+    /// the last round trips in which there was always something to send.
+    #[must_use]
+    pub fn rate(&self) -> Option<u64> {
+        self.rate.bytes_per_second()
+    }
+
+    /// Bytes that the system below the carrier may hold unsent. A carrier that holds more is not ready to write, and
+    /// [`poll_packet`](Self::poll_packet) should not be asked.
+    #[must_use]
+    pub fn unsent_limit(&self) -> usize {
+        self.rate.unsent()
     }
 
     /// Bytes kept for replay, over all lanes.
@@ -291,7 +331,8 @@ impl Link {
 
     // Streams.
 
-    /// Opens a stream. The peer hears of it with its first byte, or its end.
+    /// Opens a stream. The peer hears of it with its first byte, or its end; past [`STREAMS_MAX`] streams of this end's,
+    /// not before another one is over.
     pub fn open(&mut self, lane: Lane) -> StreamId {
         let state = &mut self.lanes[lane.index()];
         let id = StreamId {
@@ -314,7 +355,8 @@ impl Link {
     /// # Errors
     /// When the stream takes nothing more.
     pub fn capacity(&mut self, id: StreamId) -> Result<usize, StreamClosed> {
-        self.stream(id)?.capacity()
+        let limit = self.rate.queue();
+        self.stream(id)?.capacity(limit)
     }
 
     /// Queues bytes on a stream, within its [`capacity`](Self::capacity).
@@ -342,7 +384,9 @@ impl Link {
         let Some(stream) = self.streams.get_mut(&id) else {
             return Read::Reset(CANCELLED);
         };
+        let before = stream.beyond();
         let read = stream.read();
+        self.beyond = self.beyond - before + stream.beyond();
         self.grant(id);
         if !matches!(read, Read::Data(_) | Read::Blocked) {
             self.retire(id);
@@ -350,17 +394,82 @@ impl Link {
         read
     }
 
+    /// Says that the application gathers, on this stream, a message of so many bytes, or none any more. While it is false
+    /// the application does not read on; an [`Event::Readable`] follows.
+    ///
+    /// Messages of at most [`STREAM_WINDOW_FIRST`] bytes are not counted: what is always allowed holds them.
+    pub fn gather(&mut self, id: StreamId, bytes: usize) -> bool {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return true;
+        };
+        let bytes = match bytes as u64 {
+            ..=STREAM_WINDOW_FIRST => 0,
+            bytes => bytes.min(GATHERED_LINK_MAX),
+        };
+        // What is left of a stream that has ended is within its credit.
+        if stream.receiving_over() {
+            return true;
+        }
+        let others = self.gathered - stream.gathered;
+        let waits = self.to_gather.iter().any(|(waiting, _)| *waiting == id);
+        if bytes <= stream.gathered
+            || (self.to_gather.is_empty() && others + bytes <= GATHERED_LINK_MAX)
+        {
+            self.gathered = others + bytes;
+            stream.gathered = bytes;
+            self.gather_waiting();
+            return true;
+        }
+        if !waits {
+            self.to_gather.push_back((id, bytes));
+        }
+        false
+    }
+
+    /// Lets those gather who waited for room.
+    fn gather_waiting(&mut self) {
+        while let Some(&(id, bytes)) = self.to_gather.front() {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                let others = self.gathered - stream.gathered;
+                if others + bytes > GATHERED_LINK_MAX {
+                    return;
+                }
+                self.gathered = others + bytes;
+                stream.gathered = bytes;
+                self.events.push_back(Event::Readable(id));
+            }
+            self.to_gather.pop_front();
+        }
+    }
+
     /// Gives a stream up in both directions.
     pub fn reset(&mut self, id: StreamId, code: u16) {
-        let Some(mut stream) = self.streams.remove(&id) else {
-            return;
-        };
-        let lane = &mut self.lanes[id.lane.index()];
-        lane.turns.unlist(&mut stream);
-        if stream.opened() {
-            lane.resets.push_back((id.number, code));
+        if let Some(stream) = self.remove(id)
+            && stream.opened()
+        {
+            let resets = &mut self.lanes[id.lane.index()].resets;
+            resets.push_back((id.number, code));
         }
-        self.foreign_streams -= usize::from(stream.foreign);
+    }
+
+    /// Forgets a stream, and what it took of the link's bounds.
+    fn remove(&mut self, id: StreamId) -> Option<Stream> {
+        let mut stream = self.streams.remove(&id)?;
+        self.lanes[id.lane.index()].turns.unlist(&mut stream);
+        self.beyond -= stream.beyond();
+        self.gathered -= stream.gathered;
+        self.gather_waiting();
+        if stream.foreign {
+            self.foreign_streams -= 1;
+        } else if stream.placed {
+            self.own_streams -= 1;
+            while self.own_streams < STREAMS_MAX
+                && let Some(next) = self.unplaced.pop_front()
+            {
+                self.list(next);
+            }
+        }
+        Some(stream)
     }
 
     /// Says that the application has let go of a stream: what it finished is still sent; anything else is given up.
@@ -376,10 +485,22 @@ impl Link {
         }
     }
 
+    /// Lets a stream send if it can, once it has a place among this end's.
     fn list(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(&id) {
-            self.lanes[id.lane.index()].turns.list(stream);
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if !stream.placed {
+            if self.own_streams >= STREAMS_MAX {
+                if !self.unplaced.contains(&id) {
+                    self.unplaced.push_back(id);
+                }
+                return;
+            }
+            self.own_streams += 1;
+            stream.placed = true;
         }
+        self.lanes[id.lane.index()].turns.list(stream);
     }
 
     fn grant(&mut self, id: StreamId) {
@@ -394,9 +515,7 @@ impl Link {
             return;
         };
         if stream.over() {
-            let mut stream = self.streams.remove(&id).expect("it was there");
-            self.lanes[id.lane.index()].turns.unlist(&mut stream);
-            self.foreign_streams -= usize::from(stream.foreign);
+            self.remove(id);
         } else if stream.discard && stream.fin == Fin::Sent && !stream.receiving_over() {
             // All that was to be said is said and nobody listens: the peer's writer is told to stop.
             self.reset(id, CANCELLED);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Event, Link};
 use crate::Time;
-use crate::bounds::{ACK_BYTES, ACK_DELAY, STREAMS_MAX};
+use crate::bounds::{ACK_BYTES, ACK_DELAY, STREAMS_GRACE, STREAMS_MAX};
 use crate::cipher::OpenError;
 use crate::frame::{Frame, FrameError, parse_packet};
 use crate::identity::Role;
@@ -95,8 +95,8 @@ impl Link {
                 payload,
             } => {
                 if self.accept(now, stream.lane, sequence, payload.len())? {
-                    // A small piece must not keep a large packet's buffer alive.
-                    let payload = if payload.len() * 4 < packet_length {
+                    // A piece must not keep a packet's buffer alive that is more than twice as large.
+                    let payload = if payload.len() * 2 < packet_length {
                         Bytes::copy_from_slice(&payload)
                     } else {
                         payload
@@ -119,9 +119,10 @@ impl Link {
                 }
             }
             Frame::Credit { stream, limit } => {
+                let queue = self.rate.queue();
                 if let Some(state) = self.streams.get_mut(&stream) {
                     state.raise_credit(limit);
-                    if state.relieved() {
+                    if state.relieved(queue) {
                         self.events.push_back(Event::Writable(stream));
                     }
                     self.list(stream);
@@ -134,6 +135,8 @@ impl Link {
                         .acknowledge(cursor)
                         .map_err(|_| PacketError::Acknowledgement(lane))?;
                 }
+                let shortest = self.liveness.shortest();
+                self.rate.acknowledged(now, &cursors, shortest);
             }
             Frame::Ping { nonce } => self.pong = Some(nonce),
             Frame::Pong { nonce } => self.liveness.answered(now, nonce),
@@ -185,7 +188,7 @@ impl Link {
             if ours || self.streams.contains_key(&id) {
                 return Err(PacketError::StreamNumber(id));
             }
-            if self.foreign_streams >= STREAMS_MAX {
+            if self.foreign_streams >= STREAMS_MAX + STREAMS_GRACE {
                 return Err(PacketError::TooManyStreams);
             }
             self.foreign_streams += 1;
@@ -196,12 +199,14 @@ impl Link {
         let Some(stream) = self.streams.get_mut(&id) else {
             return Ok(());
         };
+        let before = stream.beyond();
         let arrived = stream
             .receive(payload, fin)
             .map_err(|violation| match violation {
                 Violation::OverCredit => PacketError::OverCredit(id),
                 Violation::AfterEnd => PacketError::AfterEnd(id),
             })?;
+        self.beyond = self.beyond - before + stream.beyond();
         if arrived.wake {
             self.events.push_back(Event::Readable(id));
         }
@@ -216,8 +221,10 @@ impl Link {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
+        self.beyond -= stream.beyond();
         stream.receive_reset(code);
         stream.stop(code);
+        self.beyond += stream.beyond();
         self.lanes[id.lane.index()].turns.unlist(stream);
         self.events.push_back(Event::Readable(id));
         self.events.push_back(Event::Writable(id));

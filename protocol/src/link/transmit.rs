@@ -4,7 +4,7 @@ use super::{Event, Link};
 use crate::Time;
 use crate::bounds::{
     ACK_BYTES, FRAME_PAYLOAD_MAX, LANE_TURN, REKEY_AFTER, REKEY_PACKETS, REPLAY_LANE_MAX,
-    REPLAY_LINK_MAX,
+    REPLAY_LINK_MAX, WINDOWS_LINK_MAX,
 };
 use crate::frame::{DATA_HEAD, FRAME_HEAD, Frame, PacketWriter};
 use crate::lane::Lane;
@@ -14,14 +14,26 @@ use crate::stream::StreamId;
 const ACK_ROOM: usize = FRAME_HEAD + 32 + FRAME_HEAD;
 /// Room for one credit frame.
 const CREDIT_ROOM: usize = FRAME_HEAD + 12;
+/// Bytes of a longer payload that are worth a frame of their own at a packet's end.
+const PIECE_MIN: usize = 256;
+
+/// What a packet carries of the lanes.
+enum Filled {
+    /// Nothing, or new frames.
+    News,
+    /// One frame that the peer misses, alone.
+    Replay,
+}
 
 impl Link {
     /// The next packet to write, sealed; nothing when there is nothing to say now.
     ///
-    /// Probes and their answers go first, then credit, then the lanes.
+    /// Probes and their answers go first, then credit, then the lanes. It holds at most 10 ms of the measured rate, except
+    /// that a frame which the peer misses goes as long as it was, alone.
     pub fn poll_packet(&mut self, now: Time) -> Option<Vec<u8>> {
         self.cipher.as_ref()?;
-        let mut packet = PacketWriter::new(self.version);
+        let limit = self.rate.packet();
+        let mut packet = PacketWriter::within(self.version, limit);
         if let Some(refusal) = self.farewell.take() {
             packet.push(&Frame::Close(refusal));
             let mut cipher = self.cipher.take()?;
@@ -33,30 +45,37 @@ impl Link {
         if let Some(nonce) = self.liveness.probe(now) {
             packet.push(&Frame::Ping { nonce });
         }
-        while packet.room() >= CREDIT_ROOM + ACK_ROOM {
-            let Some(id) = self.credits.pop_front() else {
-                break;
-            };
-            if let Some(stream) = self.streams.get_mut(&id) {
-                packet.push(&Frame::Credit {
-                    stream: id,
-                    limit: stream.take_credit(),
+        self.write_credits(now, &mut packet);
+        let ack_due = self.ack_due(now);
+        let before = self.last_written();
+        for lane in &mut self.lanes {
+            lane.turns.within(limit);
+        }
+        let filled = self.fill(&mut packet, ack_due);
+        let last = self.last_written();
+        let data = last != before;
+        if matches!(filled, Filled::News) {
+            // A stream that begins here has its credit right behind.
+            self.write_credits(now, &mut packet);
+            let owes = self.lanes.iter().any(|lane| lane.receive.owes());
+            if ack_due || (owes && !packet.is_empty()) {
+                self.ack_at = None;
+                self.lanes.iter_mut().for_each(|lane| lane.receive.tell());
+                packet.push(&Frame::Ack {
+                    cursors: self.cursors(),
                 });
             }
+            if (data || ack_due)
+                && packet.room() >= FRAME_HEAD + 8 + FRAME_HEAD
+                && let Some(nonce) = self.liveness.probe_along(now)
+            {
+                packet.push(&Frame::Ping { nonce });
+            }
         }
-        self.fill(&mut packet);
-        let owes = self.lanes.iter().any(|lane| lane.receive.owes());
-        let due = self.ack_at.is_some_and(|at| at <= now)
-            || self
-                .lanes
-                .iter()
-                .any(|lane| lane.receive.untold_bytes() >= ACK_BYTES);
-        if due || (owes && !packet.is_empty()) {
-            self.ack_at = None;
-            self.lanes.iter_mut().for_each(|lane| lane.receive.tell());
-            packet.push(&Frame::Ack {
-                cursors: self.cursors(),
-            });
+        if data {
+            self.rate.sent(now, packet.len(), last);
+        } else {
+            self.rate.ran_dry();
         }
         if packet.is_empty() {
             return None;
@@ -101,6 +120,29 @@ impl Link {
         }
     }
 
+    fn last_written(&self) -> [u64; 4] {
+        std::array::from_fn(|lane| self.lanes[lane].send.last_written())
+    }
+
+    fn ack_due(&self, now: Time) -> bool {
+        let many = |lane: &super::LaneState| lane.receive.untold_bytes() >= ACK_BYTES;
+        self.ack_at.is_some_and(|at| at <= now) || self.lanes.iter().any(many)
+    }
+
+    fn write_credits(&mut self, now: Time, packet: &mut PacketWriter) {
+        while packet.room() >= CREDIT_ROOM + ACK_ROOM
+            && let Some(id) = self.credits.pop_front()
+        {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                let before = stream.beyond();
+                let spare = WINDOWS_LINK_MAX.saturating_sub(self.beyond);
+                let limit = stream.take_credit(now, self.liveness.shortest(), spare);
+                self.beyond = self.beyond - before + stream.beyond();
+                packet.push(&Frame::Credit { stream: id, limit });
+            }
+        }
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
@@ -117,18 +159,34 @@ impl Link {
         }
     }
 
-    /// Fills a packet from the lane whose turn it is, then, while there is room, from the others by rank.
-    fn fill(&mut self, packet: &mut PacketWriter) {
+    /// Fills a packet from the lane whose turn it is, then, while there is room, from the others by rank. What the peer
+    /// misses of a lane goes before what is new on it, each frame alone; `ack_due` is then its own packet too.
+    fn fill(&mut self, packet: &mut PacketWriter, ack_due: bool) -> Filled {
         let waiting: [bool; 4] = std::array::from_fn(|lane| self.waits(lane));
         let Some(first) = self.lane_in_turn(&waiting) else {
-            return;
+            return Filled::News;
         };
         let mut served = [false; 4];
-        let by_rank = Lane::ALL.into_iter().filter(|&lane| lane != first);
-        for lane in std::iter::once(first).chain(by_rank) {
-            while let Some(frame) = self.next_frame(lane, packet.room() - ACK_ROOM) {
-                packet.push(&frame);
-                served[lane.index()] = true;
+        let mut filled = Filled::News;
+        if let Some(missing) = self.lanes[first.index()].send.missing() {
+            if ack_due || !packet.is_empty() {
+                return filled;
+            }
+            packet.push(missing);
+            self.lanes[first.index()].send.wrote_missing();
+            served[first.index()] = true;
+            filled = Filled::Replay;
+        } else {
+            let by_rank = Lane::ALL.into_iter().filter(|&lane| lane != first);
+            for lane in std::iter::once(first).chain(by_rank) {
+                if self.lanes[lane.index()].send.missing().is_some() {
+                    continue;
+                }
+                while let Some(frame) = self.new_frame(lane, packet) {
+                    packet.push(&frame);
+                    self.lanes[lane.index()].send.keep(frame);
+                    served[lane.index()] = true;
+                }
             }
         }
         for lane in Lane::ALL {
@@ -136,6 +194,7 @@ impl Link {
             let count = &mut self.lanes[lane.index()].passed_over;
             *count = if passed_over { *count + 1 } else { 0 };
         }
+        filled
     }
 
     /// The highest lane that waits, except that one which higher lanes have passed over often enough goes before them.
@@ -158,29 +217,14 @@ impl Link {
         state.send.missing().is_some() || (news && self.may_keep_more(lane))
     }
 
-    /// The next frame of a lane that fits into `room` bytes.
-    fn next_frame(&mut self, lane: Lane, room: usize) -> Option<Frame> {
-        let index = lane.index();
-        if let Some(missing) = self.lanes[index].send.missing() {
-            let size = match missing {
-                Frame::Data { payload, .. } => DATA_HEAD + payload.len(),
-                _ => DATA_HEAD + 2,
-            };
-            if size > room {
-                return None;
-            }
-            let frame = missing.clone();
-            self.lanes[index].send.wrote_missing();
-            return Some(frame);
-        }
-        if room <= DATA_HEAD + 2 || !self.may_keep_more(index) {
+    /// The next new frame of a lane that fits.
+    fn new_frame(&mut self, lane: Lane, packet: &PacketWriter) -> Option<Frame> {
+        let room = packet.room().saturating_sub(ACK_ROOM);
+        if room <= DATA_HEAD + 2 || !self.may_keep_more(lane.index()) {
             return None;
         }
-        let frame = self
-            .new_reset(lane)
-            .or_else(|| self.new_data(lane, room - DATA_HEAD))?;
-        self.lanes[index].send.keep(frame.clone());
-        Some(frame)
+        self.new_reset(lane)
+            .or_else(|| self.new_data(lane, room - DATA_HEAD))
     }
 
     fn new_reset(&mut self, lane: Lane) -> Option<Frame> {
@@ -203,8 +247,20 @@ impl Link {
             .streams
             .get_mut(&id)
             .expect("a stream that is listed is there");
-        let piece = stream.take_piece(most.min(FRAME_PAYLOAD_MAX).min(stream.deficit));
+        if most < PIECE_MIN.min(stream.queued()) {
+            return None;
+        }
+        let turn = if state.turns.one_alone() {
+            usize::MAX
+        } else {
+            stream.deficit
+        };
+        let piece = stream.take_piece(most.min(FRAME_PAYLOAD_MAX).min(turn));
         state.turns.sent(stream, piece.payload.len());
+        if piece.open {
+            stream.begin_credit();
+        }
+        let relieved = stream.relieved(self.rate.queue());
         let frame = Frame::Data {
             stream: id,
             sequence: state.send.next_sequence(),
@@ -212,8 +268,11 @@ impl Link {
             fin: piece.fin,
             payload: piece.payload,
         };
-        if stream.relieved() {
+        if relieved {
             self.events.push_back(Event::Writable(id));
+        }
+        if piece.open {
+            self.grant(id);
         }
         if piece.fin {
             self.retire(id);

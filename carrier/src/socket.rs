@@ -1,0 +1,109 @@
+//! Sockets as a carrier uses them: asked whether they take more before there is anything to write.
+//!
+//! A packet is sealed when it is written, and what is sealed cannot be overtaken. So the writer waits until the kernel
+//! holds little unsent, and only then asks the link for a packet.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A TCP connection that belongs to a WebSocket and to the writer who looks whether it takes more.
+#[derive(Clone, Debug)]
+pub struct Socket(Arc<TcpStream>);
+
+impl Socket {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Socket(Arc::new(stream))
+    }
+
+    /// Waits until the kernel takes more.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        loop {
+            self.0.writable().await?;
+            match self.0.try_io(Interest::WRITABLE, || takes_more(&*self.0)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Lets the kernel hold so many bytes unsent; with half of them it takes more.
+    pub(crate) fn hold_unsent(&self, bytes: usize) {
+        let bytes = u32::try_from(bytes).map_or(i32::MAX.cast_unsigned(), |b| b.min(1 << 30));
+        // A kernel that does not know the option only queues more.
+        let _ = SockRef::from(&*self.0).set_tcp_notsent_lowat(bytes);
+    }
+}
+
+/// Waits until the kernel takes more.
+pub(crate) async fn writable(stream: &UnixStream) -> io::Result<()> {
+    loop {
+        stream.writable().await?;
+        match stream.try_io(Interest::WRITABLE, || takes_more(stream)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+    }
+}
+
+/// Asks the kernel itself: the runtime only remembers that a write was not refused yet.
+fn takes_more(socket: impl AsFd) -> io::Result<()> {
+    let mut asked = [PollFd::new(&socket, PollFlags::OUT)];
+    poll(&mut asked, Some(&Timespec::default()))?;
+    // A connection that failed is for the write to report.
+    if asked[0].revents().is_empty() {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    Ok(())
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(context))?;
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Ok(count) => {
+                    buffer.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(context))?;
+            match self.0.try_write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write))
+    }
+}
