@@ -322,8 +322,11 @@ impl Link {
     /// Checks what holds at every moment.
     #[cfg(test)]
     pub(crate) fn check(&self) {
-        use crate::bounds::{FRAME_PAYLOAD_MAX, REPLAY_LINK_MAX};
+        use crate::bounds::{FRAME_PAYLOAD_MAX, REPLAY_LINK_MAX, WINDOWS_LINK_MAX};
         assert!(self.replay_bytes() <= REPLAY_LINK_MAX + FRAME_PAYLOAD_MAX + 16);
+        assert!(self.beyond <= WINDOWS_LINK_MAX && self.own_streams <= STREAMS_MAX);
+        let beyond: u64 = self.streams.values().map(Stream::beyond).sum();
+        assert_eq!(beyond, self.beyond, "the sum of windows is kept");
         for stream in self.streams.values() {
             stream.check();
         }

@@ -72,7 +72,7 @@ pub(super) fn generate(seed: u64, count: usize) -> Vec<Action> {
                 86..89 => Action::Stall {
                     pick: random.u8(..),
                     daemon,
-                    ms: random.u16(..3_000),
+                    ms: random.u16(1..) >> random.u32(2..12),
                 },
                 89..92 => Action::Replay {
                     pick: random.u8(..),
