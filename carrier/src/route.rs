@@ -57,15 +57,11 @@ impl FromStr for Route {
             ));
         }
         let uri: Uri = text.parse().map_err(|_| form(text))?;
-        let host = uri
-            .host()
-            .unwrap_or_default()
-            .trim_start_matches('[')
-            .trim_end_matches(']');
-        let has_user = uri
-            .authority()
-            .is_some_and(|authority| authority.as_str().contains('@'));
-        if uri.scheme_str() != Some("ws") || host.is_empty() || has_user {
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let Some((host, port)) = host_and_port(authority) else {
+            return Err(form(text));
+        };
+        if uri.scheme_str() != Some("ws") {
             return Err(form(text));
         }
         if !matches!(uri.path(), "" | "/" | LINK_PATH) {
@@ -73,10 +69,24 @@ impl FromStr for Route {
         }
         Ok(Route::WebSocket {
             host: host.to_owned(),
-            port: uri.port_u16().unwrap_or(80),
+            port,
             query: uri.query().map(str::to_owned),
         })
     }
+}
+
+/// The host, without brackets, and the port of `HOST[:PORT]`. What an URI may have besides is no part of a route.
+fn host_and_port(authority: &str) -> Option<(&str, u16)> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(literal) => literal.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) => port.parse().ok()?,
+        None if rest.is_empty() => 80,
+        None => return None,
+    };
+    (!host.is_empty() && !host.contains(['[', ']', '@'])).then_some((host, port))
 }
 
 /// The text is shown without its query.
@@ -161,6 +171,10 @@ mod tests {
             "unix:relative",
             "ws://user@h:1",
             "ws://h:1/other",
+            "ws://h:99999",
+            "ws://h:",
+            "ws://1[::]",
+            "ws://[::1]1",
         ] {
             assert!(text.parse::<Route>().is_err(), "{text}");
         }

@@ -47,11 +47,11 @@ pub fn parse(bytes: &[u8]) -> Request {
     let mut fields = [httparse::EMPTY_HEADER; REQUEST_FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);
     let length = match request.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Complete(length)) if length <= REQUEST_HEAD_MAX => length,
         Ok(httparse::Status::Partial) if bytes.len() < REQUEST_HEAD_MAX => {
             return Request::Incomplete;
         }
-        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
             return refused(
                 "431 Request Header Fields Too Large",
                 "The request's head is too large.",
@@ -237,6 +237,11 @@ mod tests {
             status(large.as_bytes()),
             "431 Request Header Fields Too Large"
         );
+        let whole = request(
+            "/v1/link",
+            &format!("X: {}\r\n", "x".repeat(REQUEST_HEAD_MAX)),
+        );
+        assert_eq!(status(&whole), "431 Request Header Fields Too Large");
         assert_eq!(parse(b"\x00\x01garbage\r\n"), Request::Foreign);
     }
 }

@@ -232,10 +232,10 @@ impl Record {
                 let tag = body.try_get_u8().map_err(|_| malformed())?;
                 let number = body.try_get_i32().map_err(|_| malformed())?;
                 let text = body.split_off(0);
-                match (tag, text.is_empty()) {
-                    (0, true) => Record::Ended(Exit::Status(number)),
-                    (1, true) => Record::Ended(Exit::Signal(number)),
-                    (2, _) => {
+                match (tag, number, text.is_empty()) {
+                    (0, _, true) => Record::Ended(Exit::Status(number)),
+                    (1, _, true) => Record::Ended(Exit::Signal(number)),
+                    (2, 0, _) => {
                         let reason = std::str::from_utf8(&text).map_err(|_| malformed())?;
                         Record::Ended(Exit::Reason(reason.to_owned()))
                     }
@@ -362,6 +362,12 @@ mod tests {
         }
         assert_eq!(got, records);
         assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn an_end_for_a_reason_has_no_number() {
+        let body = Bytes::from_static(b"\x02\0\0\0\x01gone");
+        assert_eq!(Record::parse(8, body), Err(RecordError::Body(8)));
     }
 
     #[test]

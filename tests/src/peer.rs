@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use keepline_protocol::Time;
 use keepline_protocol::handshake::{
-    AwaitReply, Claim, Initiator, LinkRequest, Outcome, Reply, VERSIONS,
+    AwaitReply, Claim, HandshakeError, Initiator, LinkRequest, Outcome, Reply, VERSIONS,
 };
 use keepline_protocol::id::LinkId;
 use keepline_protocol::identity::{Certificate, Credentials, Role};
@@ -138,6 +138,22 @@ impl Peer {
         self.read_until(|seen| (seen.len() >= length).then_some(length))
     }
 
+    /// Shakes hands as a client that brings this.
+    ///
+    /// # Errors
+    /// When the daemon refuses before its verdict.
+    pub fn shake_hands(&mut self, initiator: Initiator) -> Result<Outcome, HandshakeError> {
+        let (client, first) = initiator.start(random());
+        self.message(2, &first);
+        match client.handle(&self.binary())? {
+            Reply::Prove { message, next } => {
+                self.message(2, &message);
+                next.handle(&self.binary())
+            }
+            Reply::Decided(outcome) => Ok(outcome),
+        }
+    }
+
     /// Reads until `enough` says how many bytes are wanted.
     fn read_until(&mut self, enough: impl Fn(&[u8]) -> Option<usize>) -> Vec<u8> {
         self.stream.set_read_timeout(Some(crate::PATIENCE)).unwrap();
@@ -236,22 +252,12 @@ impl Device {
             }),
             ..initiator(&credentials, id, 1)
         };
-        let (client, first) = initiator.start(random());
-        peer.message(2, &first);
-        let Reply::Prove {
-            message,
-            next: client,
-        } = client.handle(&peer.binary()).unwrap()
-        else {
-            panic!("an answer to IK");
-        };
-        peer.message(2, &message);
-        let Outcome::Accepted {
+        let Ok(Outcome::Accepted {
             cipher,
             verdict,
             version,
             daemon,
-        } = client.handle(&peer.binary()).unwrap()
+        }) = peer.shake_hands(initiator)
         else {
             panic!("the daemon did not accept");
         };

@@ -202,3 +202,5 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HandshakeError> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;
