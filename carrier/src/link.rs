@@ -73,6 +73,10 @@ struct Shared {
     outgoing: Notify,
     /// A stream was opened by the peer, or the link ended.
     incoming: Notify,
+    /// A probe was asked for: what there was to look at is due sooner.
+    doubted: Notify,
+    /// A probe that was asked for was answered.
+    alive: Notify,
     phase: watch::Sender<Phase>,
 }
 
@@ -104,6 +108,8 @@ impl Link {
             state: Mutex::new(state),
             outgoing: Notify::new(),
             incoming: Notify::new(),
+            doubted: Notify::new(),
+            alive: Notify::new(),
             phase: watch::channel(Phase::Detached).0,
         };
         Link {
@@ -202,6 +208,29 @@ impl Link {
         self.shared.lock().core.rate()
     }
 
+    /// Asks for a probe now, because there is reason to doubt the carrier: if it is dead, that is known soon.
+    pub fn probe_now(&self) {
+        let now = self.shared.clock.now();
+        self.shared.change(|state| state.core.probe_now(now));
+        self.shared.doubted.notify_waiters();
+    }
+
+    /// Probes now, and gives the round trip when the peer has answered; nothing when there is no carrier or it is given up
+    /// before.
+    pub async fn probe(&self) -> Option<Duration> {
+        let mut phase = self.phase();
+        let now = *phase.borrow_and_update();
+        if !matches!(now, Phase::Up(_)) {
+            return None;
+        }
+        let alive = self.shared.alive.notified();
+        self.probe_now();
+        tokio::select! {
+            () = alive => self.round_trip(),
+            _ = phase.wait_for(|phase| *phase != now) => None,
+        }
+    }
+
     /// Ends the link and tells the peer why, when there is a carrier.
     pub fn close(&self, refusal: Refusal) {
         self.shared.change(|state| state.core.close(refusal));
@@ -286,17 +315,17 @@ impl Link {
             };
             let now = self.shared.clock.now();
             let handled = self.shared.change(|state| {
-                if state.carriers == number {
-                    state.core.handle_packet(now, &packet)
-                } else {
-                    Ok(())
+                // After an end of this side's making the writer has the last word.
+                if state.carriers != number || state.core.closed().is_some() {
+                    return Ok(None);
                 }
+                state.core.handle_packet(now, &packet)?;
+                Ok(state.core.closed())
             });
-            if let Err(error) = handled {
-                return error.into();
-            }
-            if let Phase::Closed(refusal) = *self.shared.phase.borrow() {
-                return CarrierEnd::Closed(refusal);
+            match handled {
+                Ok(None) => {}
+                Ok(Some(refusal)) => return CarrierEnd::Closed(refusal),
+                Err::<_, PacketError>(error) => return error.into(),
             }
         }
     }
@@ -314,8 +343,11 @@ impl Link {
                 if state.carriers != number {
                     return CarrierEnd::Fenced;
                 }
+                state.core.handle_timeout(now);
                 let packet = state.core.poll_packet(now);
-                self.shared.drain(&mut state);
+                if self.shared.drain(&mut state) {
+                    return CarrierEnd::Silent;
+                }
                 let core = &state.core;
                 (
                     packet,
@@ -355,6 +387,7 @@ impl Link {
     /// Looks at the clock also while the carrier takes nothing.
     async fn watch_clock(&self, number: u64) -> CarrierEnd {
         loop {
+            let doubted = self.shared.doubted.notified();
             let deadline = {
                 let mut state = self.shared.lock();
                 if state.carriers != number {
@@ -372,7 +405,10 @@ impl Link {
                     .map(|at| at.max(now + Duration::from_millis(250)))
             };
             match deadline {
-                Some(deadline) => sleep_until(self.shared.clock.instant(deadline)).await,
+                Some(deadline) => tokio::select! {
+                    () = doubted => {}
+                    () = sleep_until(self.shared.clock.instant(deadline)) => {}
+                },
                 None => std::future::pending().await,
             }
         }
@@ -421,6 +457,7 @@ impl Shared {
                     }
                 }
                 Event::CarrierDead => dead = true,
+                Event::Alive => self.alive.notify_waiters(),
                 Event::Closed(refusal) => {
                     self.phase.send_replace(Phase::Closed(refusal));
                     self.incoming.notify_waiters();

@@ -72,12 +72,15 @@ pub const ACK_DELAY: Duration = Duration::from_millis(20);
 pub const LANE_TURN: u32 = 8;
 /// Bytes that a stream may send per turn within its lane, at most; never more than a packet may hold.
 pub const STREAM_QUANTUM: usize = 16 << 10;
-/// Silence after which a probe is sent.
+/// Time between the answer to a probe and the next one. It is also the silence that is no reason to wonder.
 pub const PROBE_AFTER: Duration = Duration::from_millis(1500);
 /// Time between two probes that go along with data, so that the round trip is known while the link is busy.
 pub const PROBE_BUSY: Duration = Duration::from_millis(500);
 /// Shortest and longest silence after a probe was due at which a carrier is taken for dead; between them, four round trips.
 pub const DEAD_AFTER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
+/// Shortest silence after a probe that somebody asked for, because the machine woke or changed its network: then death is
+/// likely, and waiting for it is what a person sees. The longest one is that of [`DEAD_AFTER`].
+pub const PROBED_DEAD_AFTER: Duration = Duration::from_millis(500);
 /// Packets under one key, and the time with one: Noise asks for a change long before AES-GCM's limits, and what is taken
 /// from a process then opens little of what was said before. The sender changes its key and says so.
 pub const REKEY_PACKETS: u64 = 65_536;

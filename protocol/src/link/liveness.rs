@@ -1,119 +1,141 @@
-//! Whether the peer is still there, and how far away it is.
+//! Whether the peer is still there.
+//!
+//! ```text
+//!           heard                                                       dead
+//!  silence ──┼────── PROBE_AFTER ──────┼── patience: four round trips ──┼
+//!                                  probe                    within DEAD_AFTER
+//!
+//!  asked for ─┼── patience: four round trips, from PROBED_DEAD_AFTER on ──┼ dead
+//!           probe
+//! ```
+//!
+//! Any authentic packet shows that the peer lives, so a link on which anything flows is never dead. The probes go on
+//! while it does, because their answers measure the round trip: one that waits in a full path behind what was written
+//! before says, already while it waits, that the path is long.
 
 use std::time::Duration;
 
 use crate::Time;
-use crate::bounds::{DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, ROUND_TRIP_WINDOW};
+use crate::bounds::{DEAD_AFTER, PROBE_AFTER, PROBED_DEAD_AFTER};
 
-/// A pause in the driver's calls from which it follows that this process was stopped or asleep: the driver is due at
-/// least every [`PROBE_AFTER`].
+/// Between two looks at the clock while an answer is awaited: so a pause of this process is told from the peer's silence.
+const LOOK: Duration = Duration::from_millis(500);
+/// How much later than it was due a look may come before it follows that this process was stopped or asleep.
 const ASLEEP: Duration = Duration::from_secs(1);
 
-/// Probes and their deadline. Any authentic packet shows that the peer lives; a probe is sent only into silence.
+/// Probes and their deadline.
 #[derive(Debug)]
 pub(super) struct Liveness {
     heard: Time,
-    probed: bool,
+    /// The probe under way: when it was written.
+    under_way: Option<Time>,
+    /// When the next probe is due, once none is under way.
+    probe_at: Time,
+    /// Somebody wants to know: the answer is due soon.
+    wanted: bool,
     /// When this was last looked at.
     seen: Time,
     round_trip: Option<Duration>,
-    /// When a probe was last written.
-    asked: Option<Time>,
-    /// The shortest round trips of the present half of the window, which began at this moment, and of the one before.
-    shortest: [Option<Duration>; 2],
-    since: Time,
+    /// How long the probe under way had waited when the peer was last heard: the round trip is at least that.
+    waited: Duration,
 }
 
 impl Liveness {
+    /// On a new carrier, whose round trip is measured at once.
     pub(super) fn new(now: Time) -> Self {
         Liveness {
             heard: now,
-            probed: false,
+            under_way: None,
+            probe_at: now,
+            wanted: false,
             seen: now,
             round_trip: None,
-            asked: None,
-            shortest: [None; 2],
-            since: now,
+            waited: Duration::ZERO,
         }
     }
 
     pub(super) fn heard(&mut self, now: Time) {
         self.heard = now;
         self.seen = now;
-        self.probed = false;
+        self.waited = self.under_way.map_or(Duration::ZERO, |at| now.since(at));
     }
 
-    /// Takes an answer: its nonce is the moment of the probe in microseconds.
-    pub(super) fn answered(&mut self, now: Time, nonce: u64) {
-        let sample = now.since(Time::from_epoch(Duration::from_micros(nonce)));
+    /// Takes an answer, whose nonce is the moment of the probe in microseconds. True when somebody wanted it.
+    pub(super) fn answered(&mut self, now: Time, nonce: u64) -> bool {
+        let asked = Time::from_epoch(Duration::from_micros(nonce));
+        let sample = now.since(asked);
         // A nonce that is no moment of ours says nothing.
         if sample < Duration::from_secs(60) {
             self.round_trip = Some(
                 self.round_trip
                     .map_or(sample, |smoothed| (smoothed * 7 + sample) / 8),
             );
-            if now.since(self.since) > ROUND_TRIP_WINDOW / 2 {
-                self.shortest = [None, self.shortest[0]];
-                self.since = now;
-            }
-            self.shortest[0] = Some(self.shortest[0].map_or(sample, |known| known.min(sample)));
         }
-    }
-
-    /// The shortest round trip of late: that of the path without what waits in it.
-    pub(super) fn shortest(&self) -> Option<Duration> {
-        self.shortest.into_iter().flatten().min()
+        if self.under_way.is_none_or(|at| micros(at) != nonce) {
+            return false;
+        }
+        self.under_way = None;
+        self.waited = Duration::ZERO;
+        self.probe_at = now + PROBE_AFTER;
+        std::mem::take(&mut self.wanted)
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
+    /// Wants to know now whether the peer is there.
+    pub(super) fn probe_now(&mut self, now: Time) {
+        self.under_way = None;
+        self.waited = Duration::ZERO;
+        self.probe_at = now;
+        self.wanted = true;
+    }
+
     /// Gives the nonce of the probe that is due now.
     pub(super) fn probe(&mut self, now: Time) -> Option<u64> {
-        if self.probed || now.since(self.heard) < PROBE_AFTER {
+        if self.under_way.is_some() || now < self.probe_at {
             return None;
         }
-        self.probed = true;
-        self.ask(now)
+        self.under_way = Some(now);
+        Some(micros(now))
     }
 
-    /// Gives the nonce of a probe that goes along with data: a busy link measures its round trip too.
-    pub(super) fn probe_along(&mut self, now: Time) -> Option<u64> {
-        match self.asked {
-            Some(asked) if now.since(asked) < PROBE_BUSY => None,
-            _ => self.ask(now),
+    /// When silence will have been death.
+    fn deadline(&self) -> Time {
+        let four_round_trips = self.round_trip.unwrap_or_default().max(self.waited) * 4;
+        if self.wanted {
+            self.heard.max(self.probe_at) + four_round_trips.clamp(PROBED_DEAD_AFTER, DEAD_AFTER.1)
+        } else {
+            self.heard + PROBE_AFTER + four_round_trips.clamp(DEAD_AFTER.0, DEAD_AFTER.1)
         }
     }
 
-    fn ask(&mut self, now: Time) -> Option<u64> {
-        self.asked = Some(now);
-        u64::try_from(now.since_epoch().as_micros()).ok()
-    }
-
-    /// Silence after a probe was due that means death.
-    fn patience(&self) -> Duration {
-        (self.round_trip.unwrap_or_default() * 4).clamp(DEAD_AFTER.0, DEAD_AFTER.1)
-    }
-
-    /// Whether the peer was silent for too long. A pause of ours is not its silence: it then gets a new probe.
+    /// Whether the peer was silent for too long. A pause of ours is not its silence: it then gets a new probe, and the
+    /// time to answer it.
     pub(super) fn dead(&mut self, now: Time) -> bool {
-        if now.since(self.seen) > PROBE_AFTER + ASLEEP {
+        if now.since(self.next()) > ASLEEP {
             self.heard = Time::from_epoch(now.since_epoch().saturating_sub(PROBE_AFTER));
-            self.probed = false;
+            self.under_way = None;
+            self.probe_at = now;
         }
         self.seen = now;
-        now.since(self.heard) >= PROBE_AFTER + self.patience()
+        now >= self.deadline()
     }
 
-    /// When to look again.
+    /// When to look again: after the last look, also while a carrier that takes nothing holds a probe up.
     pub(super) fn next(&self) -> Time {
-        if self.probed {
-            self.heard + PROBE_AFTER + self.patience()
+        let look = if self.under_way.is_none() && self.probe_at > self.seen {
+            self.probe_at
         } else {
-            self.heard + PROBE_AFTER
-        }
+            self.seen + LOOK
+        };
+        look.min(self.deadline()).max(self.seen)
     }
+}
+
+fn micros(at: Time) -> u64 {
+    u64::try_from(at.since_epoch().as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -124,25 +146,111 @@ mod tests {
         Time::from_epoch(Duration::from_millis(ms))
     }
 
+    /// A link that was up at `ms`, and whose first probe was answered a round trip later.
+    fn measured(ms: u64, round_trip: u64) -> Liveness {
+        let mut liveness = Liveness::new(at(ms));
+        let nonce = liveness.probe(at(ms)).unwrap();
+        liveness.heard(at(ms + round_trip));
+        assert!(!liveness.answered(at(ms + round_trip), nonce));
+        liveness
+    }
+
+    /// Looks whenever it is due, and gives the moment of death.
+    fn death(liveness: &mut Liveness) -> Time {
+        loop {
+            let now = liveness.next();
+            if liveness.dead(now) {
+                return now;
+            }
+            let _ = liveness.probe(now);
+            assert!(liveness.next() > now, "a look that changes nothing");
+        }
+    }
+
     #[test]
-    fn silence_is_probed_and_then_it_is_death() {
-        let mut liveness = Liveness::new(at(0));
-        assert_eq!(liveness.probe(liveness.next()), Some(1_500_000));
-        assert_eq!(liveness.probe(at(1_600)), None);
-        assert!(!liveness.dead(at(1_600)));
-        assert!(!liveness.dead(at(3_400)));
-        assert!(liveness.dead(liveness.next()));
+    fn a_dead_path_is_noticed_within_four_seconds_at_ordinary_round_trips() {
+        for round_trip in [0, 1, 50, 200, 500] {
+            let mut liveness = measured(1_000, round_trip);
+            let silent_for = death(&mut liveness).since(at(1_000 + round_trip));
+            assert!(silent_for >= Duration::from_secs(2), "{silent_for:?}");
+            assert!(silent_for <= Duration::from_secs(4), "{silent_for:?}");
+        }
+        // Nothing was ever heard.
+        assert!(death(&mut Liveness::new(at(0))) <= at(4_000));
+    }
+
+    #[test]
+    fn a_long_round_trip_has_its_time_and_an_end() {
+        let mut liveness = measured(1_000, 2_000);
+        assert_eq!(death(&mut liveness), at(3_000 + 1_500 + 8_000));
+        let mut liveness = measured(1_000, 10_000);
+        assert_eq!(death(&mut liveness), at(11_000 + 1_500 + 15_000));
+    }
+
+    #[test]
+    fn a_probe_that_waits_while_the_peer_is_heard_says_that_the_path_is_long() {
+        let mut liveness = measured(1_000, 20);
+        // A full queue: data arrives once in a while, the answer to the probe of 2,520 behind it does not.
+        for heard in [2_520, 4_520, 5_520] {
+            while liveness.next() < at(heard) {
+                let now = liveness.next();
+                assert!(!liveness.dead(now));
+            }
+            liveness.heard(at(heard));
+            let _ = liveness.probe(at(heard));
+        }
+        assert_eq!(death(&mut liveness), at(5_520 + 1_500 + 4 * 3_000));
+    }
+
+    #[test]
+    fn what_arrives_counts_as_life_whether_or_not_probes_are_answered() {
+        let mut liveness = measured(1_000, 20);
+        for now in (1_020..60_000).step_by(1_000) {
+            assert!(!liveness.dead(at(now)));
+            let _ = liveness.probe(at(now));
+            liveness.heard(at(now));
+        }
+    }
+
+    #[test]
+    fn who_asks_is_answered_soon_one_way_or_the_other() {
+        let mut liveness = measured(1_000, 40);
+        liveness.probe_now(at(1_500));
+        let nonce = liveness.probe(at(1_500)).unwrap();
+        liveness.heard(at(1_540));
+        assert!(liveness.answered(at(1_540), nonce));
+        assert!(
+            liveness.next() >= at(2_540),
+            "from here on as it was before"
+        );
+
+        liveness.probe_now(at(2_000));
+        // An old answer and old bytes are no answer to this one, but they are life.
+        assert!(!liveness.answered(at(2_010), nonce));
+        liveness.heard(at(2_010));
+        assert_eq!(death(&mut liveness), at(2_010) + PROBED_DEAD_AFTER);
+
+        // A carrier that takes no probe is no excuse.
+        let mut liveness = measured(1_000, 40);
+        liveness.probe_now(at(1_500));
+        assert!(!liveness.dead(at(1_900)));
+        assert!(liveness.dead(at(2_000)));
     }
 
     #[test]
     fn a_pause_of_ours_is_not_the_peers_silence() {
-        let mut liveness = Liveness::new(at(0));
-        assert_eq!(liveness.probe(at(1_500)), Some(1_500_000));
+        let mut liveness = measured(0, 40);
+        assert!(liveness.probe(at(1_540)).is_some());
         assert!(!liveness.dead(at(60_000)));
         assert_eq!(liveness.probe(at(60_000)), Some(60_000_000));
-        liveness.answered(at(60_040), 60_000_000);
         liveness.heard(at(60_040));
+        assert!(!liveness.answered(at(60_040), 60_000_000));
         assert_eq!(liveness.round_trip(), Some(Duration::from_millis(40)));
         assert!(!liveness.dead(at(61_500)));
+        // Also in the middle of waiting for an answer.
+        assert!(liveness.probe(at(61_600)).is_some());
+        assert!(!liveness.dead(at(62_000)));
+        assert!(!liveness.dead(at(64_000)));
+        assert!(death(&mut liveness) >= at(66_000));
     }
 }

@@ -63,6 +63,8 @@ pub enum Event {
     Writable(StreamId),
     /// Nothing was heard for too long: call [`Link::carrier_lost`].
     CarrierDead,
+    /// The probe that [`Link::probe_now`] asked for was answered.
+    Alive,
     /// The link ended.
     Closed(Refusal),
 }
@@ -276,6 +278,12 @@ impl Link {
     /// The next thing that happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Asks for a probe now, because there is reason to doubt the carrier: an [`Event::Alive`] or an
+    /// [`Event::CarrierDead`] follows, sooner than silence alone would bring it. Without a carrier it does nothing.
+    pub fn probe_now(&mut self, now: Time) {
+        self.liveness.probe_now(now);
     }
 
     /// The smoothed round trip, once measured.

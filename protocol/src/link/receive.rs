@@ -47,12 +47,15 @@ pub enum PacketError {
 }
 
 impl Link {
-    /// Takes a packet that the carrier received.
+    /// Takes a packet that the carrier received. A closed link takes nothing: its peer may not have heard of the end yet.
     ///
     /// # Errors
     /// When the packet breaks the protocol: the carrier must be given up with
     /// [`carrier_lost`](Self::carrier_lost). Frames before the broken one have taken effect.
     pub fn handle_packet(&mut self, now: Time, packet: &[u8]) -> Result<(), PacketError> {
+        if self.closed.is_some() {
+            return Ok(());
+        }
         let Some(cipher) = &mut self.cipher else {
             return Err(PacketError::NoCarrier);
         };
@@ -139,7 +142,11 @@ impl Link {
                 self.rate.acknowledged(now, &cursors, shortest);
             }
             Frame::Ping { nonce } => self.pong = Some(nonce),
-            Frame::Pong { nonce } => self.liveness.answered(now, nonce),
+            Frame::Pong { nonce } => {
+                if self.liveness.answered(now, nonce) {
+                    self.events.push_back(Event::Alive);
+                }
+            }
             Frame::Verdict(_) => return Err(PacketError::Verdict),
             Frame::Close(refusal) => {
                 self.end(refusal);

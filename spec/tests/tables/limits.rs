@@ -136,6 +136,7 @@ fn protocol() {
             PROBE_AFTER,
             PROBE_BUSY,
             DEAD_AFTER,
+            PROBED_DEAD_AFTER,
         }
     );
     complete(
