@@ -75,7 +75,7 @@ struct Shared {
     incoming: Notify,
     /// A probe was asked for: what there was to look at is due sooner.
     doubted: Notify,
-    /// A probe that was asked for was answered.
+    /// The first probe of a carrier was answered, or one that was asked for.
     alive: Notify,
     phase: watch::Sender<Phase>,
 }
@@ -228,6 +228,17 @@ impl Link {
         tokio::select! {
             () = alive => self.round_trip(),
             _ = phase.wait_for(|phase| *phase != now) => None,
+        }
+    }
+
+    /// Waits until the present carrier's round trip is measured.
+    pub async fn measured(&self) {
+        loop {
+            let alive = self.shared.alive.notified();
+            if self.round_trip().is_some() {
+                return;
+            }
+            alive.await;
         }
     }
 

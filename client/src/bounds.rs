@@ -71,6 +71,11 @@ pub const SEQUENCE_HELD: usize = 256;
 /// daemon would have to hold them.
 pub const SIDE_MAX: u16 = 4_096;
 
+/// How long the lock of a socket is tried to take whose holder is dead: a child of its that was being started has it until
+/// it runs its program.
+pub const LOCK_TIME: Duration = Duration::from_millis(200);
+/// Between two tries to take it.
+pub const LOCK_POLL: Duration = Duration::from_millis(10);
 /// How long a request waits for a carrier before it fails; then nothing was sent.
 pub const CARRIER_WAIT: Duration = Duration::from_secs(2);
 /// How long a mutation's answer is held until the document shows it, so that a script reads what it wrote.
@@ -87,6 +92,14 @@ pub const REQUESTS_AT_ONCE: usize = 64;
 pub const RETRY_FIRST: Duration = Duration::from_millis(100);
 /// Longest bound of that wait.
 pub const RETRY_LONGEST: Duration = Duration::from_secs(5);
+/// Between two looks at whether this machine woke, or reaches the daemon from another address. On average a probe comes half
+/// of it after the change.
+pub const SURROUNDINGS_LOOK: Duration = Duration::from_secs(1);
+/// How much later than asked a look must come before it follows that this process or its machine was stopped, which brings a
+/// probe: a busy machine is late too.
+pub const STOPPED: Duration = Duration::from_secs(2);
+/// How long a relay that was refused for good stays to say so to those who ask it.
+pub const LAST_WORDS: Duration = Duration::from_millis(50);
 /// Wait before a refusal that anybody can forge is asked for again; it doubles up to [`FORGEABLE_LONGEST`].
 pub const FORGEABLE_FIRST: Duration = Duration::from_secs(5);
 /// Longest wait after a refusal that anybody can forge.

@@ -2,13 +2,24 @@
 //!
 //! The relay keeps the link and says here how it stands; inside the daemon the link is always there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use keepline_carrier::link::Link;
 use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::id::LinkId;
 use keepline_protocol::record::{LinkState, Record};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+
+/// Why a link is not up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// One word that stays the same, for programs.
+    pub word: &'static str,
+    /// One sentence, for people.
+    pub sentence: String,
+}
 
 /// How the link stands.
 #[derive(Clone, Debug)]
@@ -16,15 +27,21 @@ pub struct Status {
     /// Its state.
     pub state: LinkState,
     /// Why it is not up.
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
     /// When the next try is.
     pub retry_at: Option<Instant>,
     /// Unix time in milliseconds of the last change of state.
     pub since_ms: u64,
     /// The link, while there is one: also without a carrier, as long as it may be resumed.
     pub link: Option<Link>,
+    /// The link's id; nothing inside the daemon.
+    pub link_id: Option<LinkId>,
     /// Attempts to take a carrier, of this link.
     pub epoch: u32,
+    /// Attempts to take a carrier, of every link.
+    pub tries: u64,
+    /// Unix time in milliseconds at which the last carrier was lost.
+    pub lost_ms: Option<u64>,
 }
 
 impl Status {
@@ -35,6 +52,13 @@ impl Status {
             at.saturating_duration_since(Instant::now())
         });
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
+    }
+
+    /// Smoothed round trip of the link in microseconds, once measured.
+    #[must_use]
+    pub fn rtt_us(&self) -> Option<u64> {
+        let round_trip = self.link.as_ref()?.round_trip()?;
+        u64::try_from(round_trip.as_micros()).ok()
     }
 
     /// The record that tells an attachment's consumer.
@@ -51,41 +75,58 @@ impl Status {
 #[derive(Clone, Debug)]
 pub struct Uplink {
     status: watch::Receiver<Status>,
-    /// The machine's name; nothing inside the daemon itself.
-    machine: Option<String>,
+    /// The machine's name and how its relay is made to look at the link now; nothing inside the daemon itself.
+    relay: Option<(String, Arc<Notify>)>,
 }
 
 impl Uplink {
-    /// The way up to `machine`, whose relay keeps `status` true.
+    /// The way up to `machine`, whose relay keeps `status` true and looks at the link when `nudge` says so.
     #[must_use]
-    pub fn new(machine: String, status: watch::Receiver<Status>) -> Self {
+    pub fn new(machine: String, status: watch::Receiver<Status>, nudge: Arc<Notify>) -> Self {
         Uplink {
             status,
-            machine: Some(machine),
+            relay: Some((machine, nudge)),
         }
     }
 
-    /// The way up inside the daemon's own process.
+    /// The way up inside the daemon's own process: each of `links` is there until the next one.
     #[must_use]
-    pub fn local(link: Link) -> Self {
+    pub fn local(mut links: watch::Receiver<Link>) -> Self {
         let status = Status {
             state: LinkState::Up,
             reason: None,
             retry_at: None,
             since_ms: now_ms(),
-            link: Some(link),
+            link: Some(links.borrow_and_update().clone()),
+            link_id: None,
             epoch: 1,
+            tries: 1,
+            lost_ms: None,
         };
+        let (sender, receiver) = watch::channel(status);
+        tokio::spawn(async move {
+            while links.changed().await.is_ok() {
+                let link = links.borrow_and_update().clone();
+                sender.send_modify(|status| status.link = Some(link));
+            }
+        });
         Uplink {
-            status: watch::channel(status).1,
-            machine: None,
+            status: receiver,
+            relay: None,
         }
     }
 
     /// The machine's name; nothing inside the daemon itself.
     #[must_use]
     pub fn machine(&self) -> Option<&str> {
-        self.machine.as_deref()
+        self.relay.as_ref().map(|(machine, _)| machine.as_str())
+    }
+
+    /// Makes the relay look at the link now: it probes one that is up, and waits no longer to try one that is not.
+    pub fn nudge(&self) {
+        if let Some((_, nudge)) = &self.relay {
+            nudge.notify_one();
+        }
     }
 
     /// How the link stands now.
@@ -131,7 +172,7 @@ impl Uplink {
     /// The failure of a request for which there was no carrier: nothing was sent.
     #[must_use]
     pub fn unreachable(&self) -> Failure {
-        let name = self.machine.as_deref().unwrap_or("this machine");
+        let name = self.machine().unwrap_or("this machine");
         Failure::new(
             Code::Unreachable,
             format!("cannot reach '{name}' — disconnected"),

@@ -383,3 +383,137 @@ async fn the_daemons_state_is_its_exit_code() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stdout, b"{\"serving\":false}\n");
 }
+
+#[tokio::test]
+async fn reconnecting_says_how_the_link_stands_then_and_why_it_cannot() {
+    let fake = Fake::start();
+    let unknown = run(&fake, &["remote", "reconnect", "box"]).await;
+    assert_eq!(unknown.status.code(), Some(4), "{unknown:?}");
+
+    let machines = fake
+        .dir
+        .path()
+        .join(".local/state/keepline/client/machines");
+    std::fs::create_dir_all(&machines).unwrap();
+    for directory in machines.ancestors().take(2) {
+        std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700)).unwrap();
+    }
+    let known = json!({"identity": "ab".repeat(32), "serial": 1, "routes": ["ws://h:1"], "last_seen_ms": 1});
+    let file = machines.join("box.json");
+    std::fs::write(&file, known.to_string()).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let without = run(&fake, &["remote", "reconnect", "box"]).await;
+    assert_eq!(without.status.code(), Some(1), "{without:?}");
+    let said = String::from_utf8(without.stderr).unwrap();
+    assert!(said.contains("no relay runs for 'box'"), "{said}");
+    assert!(said.contains("ws://h:1"), "{said}");
+    let rows = json_of(&fake, &["remote", "known-daemons", "--json"]).await;
+    assert_eq!(rows[0]["state"], "no-relay");
+    assert_eq!(rows[0]["reason"], "no-relay");
+
+    let runtime = fake.dir.path().join("keepline");
+    std::fs::create_dir(&runtime).unwrap();
+    std::fs::set_permissions(&runtime, PermissionsExt::from_mode(0o700)).unwrap();
+    let socket = runtime.join("machine-box.sock");
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let rows = json_of(&fake, &["remote", "known-daemons", "--json"]).await;
+    assert_eq!(rows[0]["reason"], "relay-died");
+
+    std::fs::remove_file(&socket).unwrap();
+    std::os::unix::fs::symlink(fake.path(), &socket).unwrap();
+    let up = json!({"machine": "box", "state": "up", "rtt_us": 1_234, "retry_ms": 0, "seen_ms": 5});
+    fake.answer("relay.reconnect", up.clone());
+    fake.answer("relay.status", up);
+    let said = ok(&fake, &["remote", "reconnect", "box"]).await;
+    assert_eq!(said, "box: up, round trip 1.2 ms\n");
+    let row = &json_of(&fake, &["remote", "known-daemons", "--json"]).await[0];
+    assert_eq!(
+        (&row["state"], &row["last_seen_ms"]),
+        (&json!("up"), &json!(5))
+    );
+
+    let down = json!({"machine": "box", "state": "down", "reason": "busy", "message": "it is\u{1b} busy",
+        "retry_ms": 4_950, "route": "ws://h:1"});
+    fake.answer("relay.reconnect", down.clone());
+    fake.answer("relay.status", down);
+    let output = run(&fake, &["remote", "reconnect", "box", "--json"]).await;
+    assert_eq!(output.status.code(), Some(1));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["reason"], "busy");
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "box: down: it is busy; the next try is in 4.9s\n"
+    );
+    let output = run(&fake, &["remote", "known-daemons"]).await;
+    let table = String::from_utf8(output.stdout).unwrap();
+    let row = table.lines().nth(1).unwrap();
+    assert!(row.starts_with("box   down   busy    4.9s"), "{table}");
+    assert!(table.lines().all(|line| line.len() <= 80), "{table}");
+    assert_eq!(output.stderr, b"box: it is busy\n");
+
+    fake.refuse("relay.reconnect", Code::Timeout, "not yet");
+    let output = run(&fake, &["remote", "reconnect", "box"]).await;
+    assert_eq!(output.status.code(), Some(124));
+}
+
+#[tokio::test]
+async fn tables_are_for_people() {
+    let fake = Fake::start();
+    let device = |last: char| format!("dev_{}{last}", "1".repeat(31));
+    let connection = json!({"link": format!("link_{}", "ab".repeat(16)), "device": device('1'), "name": "laptop", "client": "c", "epoch": 3,
+        "state": "detached", "carrier": "ws", "peer": "127.0.0.1:50000", "rtt_us": 12_345, "since": 1, "lease_ms": 90_500});
+    fake.answer("remote.connections", json!({ "connections": [connection] }));
+    let table = ok(&fake, &["remote", "connections"]).await;
+    let row = table.lines().nth(1).unwrap();
+    for cell in ["detached", "90s", "12.3 ms", "dev_11111111"] {
+        assert!(row.contains(cell), "{table}");
+    }
+    let terminal = |id: &str, exit: Value| {
+        json!({"id": format!("term_{}", id.repeat(32)), "index": 1, "name": "build",
+        "lifecycle": "ended", "exit": exit, "size": {"cols": 80, "rows": 24}, "used_ms": 1})
+    };
+    let rows = [
+        terminal("a", json!({"status": 2})),
+        terminal("b", json!({"signal": 9})),
+        terminal("c", json!({"reason": "daemon stopped"})),
+    ];
+    let freshness = json!({"state": "live", "since_ms": 1});
+    fake.answer(
+        "terminal.list",
+        json!({"terminals": rows, "freshness": freshness}),
+    );
+    let listed = ok(&fake, &["terminal", "list"]).await;
+    for state in ["ended 2 ", "ended by signal 9 ", "ended, daemon stopped "] {
+        assert!(listed.contains(state), "{listed}");
+    }
+    for line in table.lines().chain(listed.lines()) {
+        assert!(line.len() <= 80, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_invitation_that_leads_nowhere_is_warned_of() {
+    use keepline_protocol::id::InvitationId;
+    use keepline_protocol::identity::{Credentials, Role};
+    use keepline_protocol::invitation::{Invitation, Secret};
+    let fake = Fake::start();
+    let invitation = |routes: &[&str]| Invitation {
+        id: InvitationId::from_bytes([1; 16]),
+        daemon: Credentials::generate(Role::Daemon, &[7; 64]).identity(),
+        secret: Secret::from_bytes([2; 32]),
+        expires_ms: 5,
+        routes: routes.iter().map(ToString::to_string).collect(),
+    };
+    for (routes, warned) in [(&[][..], true), (&["ws://h:1/v1/link"], false)] {
+        let file = invitation(routes).to_file();
+        let id = format!("inv_{}", "1".repeat(32));
+        fake.answer(
+            "remote.invite",
+            json!({"invitation": id, "file": file, "expires_ms": 5}),
+        );
+        let output = run(&fake, &["remote", "invite"]).await;
+        assert_eq!(output.status.code(), Some(0));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.contains("--remote-ws"), warned, "{said}");
+    }
+}

@@ -123,6 +123,11 @@ pub const REOPEN_TIME: Duration = Duration::from_millis(100);
 
 // # Links and services
 
+/// How long the lock of a state directory is tried to take whose holder is dead: a child of its that was being started has
+/// it until it runs its program.
+pub const LOCK_TIME: Duration = Duration::from_millis(200);
+/// Between two tries to take it.
+pub const LOCK_POLL: Duration = Duration::from_millis(10);
 /// Bytes of the daemon's key file: about 250 are needed. A longer one is refused.
 pub const KEY_FILE_MAX: usize = 4096;
 /// Connections that have not proved who they are: each holds at most a request head and a handshake message. When all

@@ -1,12 +1,13 @@
 //! The root of the daemon.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use keepline_carrier::entropy;
-use keepline_carrier::link::Link;
+use keepline_carrier::link::{CarrierEnd, Link};
 use keepline_carrier::packet::Carrier;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::failure::{Code, Failure};
@@ -79,19 +80,55 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// The client's end of a link inside this process, for the owner: it may do everything.
+    /// The client's end of a link inside this process, for the owner: it may do everything. The one after it is there
+    /// when it has ended, which only a fault of ours or a process that is starved of time can cause.
     #[must_use]
-    pub fn local_link(&self) -> Link {
+    pub fn local_links(&self) -> watch::Receiver<Link> {
+        let (link, mut ended) = self.local_link();
+        let (links, present) = watch::channel(link);
+        let daemon = self.clone();
+        tokio::spawn(async move {
+            loop {
+                let end = ended.await;
+                tracing::warn!(%end, "the link inside the daemon is replaced");
+                let (link, next) = daemon.local_link();
+                ended = next;
+                if links.send(link).is_err() {
+                    return;
+                }
+            }
+        });
+        present
+    }
+
+    /// One such link, and its end.
+    fn local_link(&self) -> (Link, impl Future<Output = CarrierEnd> + use<>) {
         let (near, far) = (Link::new(Role::Device), Link::new(Role::Daemon));
+        tokio::spawn(services::serve_link(
+            self.clone(),
+            far.clone(),
+            Caller::owner(),
+        ));
         let (left, right) = Carrier::memory();
-        for (link, carrier) in [(near.clone(), left), (far.clone(), right)] {
+        let run = |link: &Link, carrier| {
             let number = link
                 .establish(Cipher::null(), *VERSIONS.end(), [0; 4])
                 .expect("a new link takes its first carrier");
-            tokio::spawn(async move { link.run(number, carrier).await });
-        }
-        tokio::spawn(services::serve_link(self.clone(), far, Caller::owner()));
-        near
+            let link = link.clone();
+            async move { link.run(number, carrier).await }
+        };
+        let (near_runs, far_runs) = (run(&near, left), run(&far, right));
+        let ends = [near.clone(), far];
+        let ended = async move {
+            let end = tokio::select! {
+                end = near_runs => end,
+                end = far_runs => end,
+            };
+            ends.iter()
+                .for_each(|link| link.close(Refusal::LinkExpired));
+            end
+        };
+        (near, ended)
     }
 
     /// Waits until somebody asked for the daemon's end.
@@ -178,5 +215,49 @@ fn credentials(state_dir: &Path) -> Result<Credentials, Failure> {
             files::write_atomic(&path, fresh.to_file().as_bytes())?;
             Ok(fresh)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keepline_protocol::api::Empty;
+    use keepline_protocol::lane::Lane;
+    use keepline_protocol::message::encode_request;
+    use keepline_protocol::registry::method::ServerStatus;
+
+    use super::*;
+
+    async fn pid(link: &Link) -> u32 {
+        let (sender, mut receiver) = link.open(Lane::Control);
+        let request = encode_request::<ServerStatus>(&Empty {});
+        sender.send(request).await.unwrap();
+        let answer = receiver.message().await.unwrap().unwrap();
+        answer.answer::<ServerStatus>().unwrap().unwrap().pid
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_link_inside_the_daemon_is_replaced_whichever_end_it_ends_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let daemon = Daemon::open(Config {
+            state_dir: dir.path().join("daemon"),
+            socket: dir.path().join("daemon.sock"),
+            lease: Duration::from_secs(1),
+            trust_network: false,
+        })
+        .unwrap();
+        let mut links = daemon.local_links();
+        for end in [Link::fence as fn(&Link), |link: &Link| {
+            link.close(Refusal::Protocol)
+        }] {
+            let link = links.borrow_and_update().clone();
+            assert_eq!(pid(&link).await, std::process::id());
+            let (_sender, mut receiver) = link.open(Lane::Control);
+            end(&link);
+            assert!(receiver.message().await.is_err(), "its streams have ended");
+            links.changed().await.unwrap();
+        }
+        let link = links.borrow().clone();
+        assert_eq!(pid(&link).await, std::process::id());
+        daemon.stop().await;
     }
 }

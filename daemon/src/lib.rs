@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Daemon`] is the root: [`Daemon::open`] takes the state directory, then carriers are handed to it
-//! ([`Daemon::serve_carrier`], [`Daemon::listen`], [`Daemon::local_link`]) until [`Daemon::stopped`] says that somebody asked
+//! ([`Daemon::serve_carrier`], [`Daemon::listen`], [`Daemon::local_links`]) until [`Daemon::stopped`] says that somebody asked
 //! for the end and [`Daemon::stop`] brings it about.
 //!
 //! | module | holds |

@@ -229,6 +229,8 @@ impl Links {
     /// The links, oldest first.
     pub(crate) fn connections(&self) -> Vec<Connection> {
         let entries = self.entries();
+        let now = now_ms();
+        let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         let mut listed: Vec<_> = entries.iter().collect();
         listed.sort_by_key(|(id, entry)| (entry.opened_ms, **id));
         let row = |(id, entry): (&LinkId, &Entry)| Connection {
@@ -245,6 +247,8 @@ impl Links {
                 .round_trip()
                 .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
             since: entry.changed_ms,
+            lease_ms: (!entry.is_up())
+                .then(|| lease.saturating_sub(now.saturating_sub(entry.changed_ms))),
         };
         listed.into_iter().map(row).collect()
     }

@@ -24,8 +24,9 @@ fn a_shell_outlives_its_relay() {
         found.ok_or(pending)
     });
     let waiting = relay.wait_state("connecting");
-    let reason = waiting["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("approve"), "{waiting}");
+    assert_eq!(waiting["reason"], "pending", "{waiting}");
+    let message = waiting["message"].as_str().unwrap_or_default();
+    assert!(message.contains("approve"), "{waiting}");
     owner.ok(&["remote", "approve", &pending]);
     let up = relay.wait_state("up");
     assert_eq!(up["machine"], "box");

@@ -151,7 +151,13 @@ pub(super) enum RemoteVerb {
         #[arg(long, value_name = "MACHINE")]
         name: Option<String>,
     },
-    /// List the daemons that this client knows
+    /// Try now to reach a machine whose relay waits, or see whether one that is connected still is
+    Reconnect {
+        /// The machine's name
+        #[arg(value_name = "MACHINE")]
+        name: String,
+    },
+    /// List the daemons that this client knows, and how their links stand
     #[command(args_conflicts_with_subcommands = true)]
     KnownDaemons {
         #[command(subcommand)]

@@ -61,19 +61,28 @@ impl<H: Host> Context<H> {
         if let Whose::Machine(machine) = &endpoint.whose
             && !endpoint.path.exists()
         {
-            let known = self.host.known_daemons()?;
-            if known.iter().all(|daemon| daemon.name != machine.as_str()) {
-                return Err(Failure {
-                    code: Code::NotFound,
-                    message: format!(
-                        "no machine is called '{machine}': see keepline remote known-daemons, or enrol with keepline \
-                         remote connect ROUTE --name {machine}"
-                    ),
-                    candidates: known.into_iter().map(|daemon| daemon.name).collect(),
-                });
-            }
+            self.known(machine)?;
         }
         Ok(endpoint)
+    }
+
+    /// What is known of a machine.
+    pub(super) fn known(&self, machine: &MachineName) -> Result<KnownDaemon, Failure> {
+        let mut known = self.host.known_daemons()?;
+        match known
+            .iter()
+            .position(|daemon| daemon.name == machine.as_str())
+        {
+            Some(at) => Ok(known.swap_remove(at)),
+            None => Err(Failure {
+                code: Code::NotFound,
+                message: format!(
+                    "no machine is called '{machine}': see keepline remote known-daemons, or enrol with keepline \
+                     remote connect ROUTE --name {machine}"
+                ),
+                candidates: known.into_iter().map(|daemon| daemon.name).collect(),
+            }),
+        }
     }
 
     /// A connection to the socket that the command goes to.

@@ -99,9 +99,8 @@ fn checked(line: Line) -> Result<Invocation, String> {
         .common
         .machine
         .as_deref()
-        .map(str::parse::<MachineName>)
-        .transpose()
-        .map_err(|error| error.to_string())?;
+        .map(machine_name)
+        .transpose()?;
     let timeout = match line.common.timeout {
         None => REQUEST_TIME,
         Some(seconds @ 1..=REQUEST_SECONDS_MAX) => Duration::from_secs(seconds.into()),
@@ -116,7 +115,9 @@ fn checked(line: Line) -> Result<Invocation, String> {
         &command,
         Command::ServerStart(_)
             | Command::RemoteConnect(_)
-            | Command::Consumer(Consumer::KnownDaemons | Consumer::ForgetDaemon(_))
+            | Command::Consumer(
+                Consumer::KnownDaemons | Consumer::ForgetDaemon(_) | Consumer::Reconnect(_)
+            )
     );
     if own && machine.is_some() {
         return Err("--machine does not stand on this command, which is about this machine".into());
@@ -208,11 +209,7 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
                 route,
                 headless,
                 invite_file,
-                name: name
-                    .as_deref()
-                    .map(str::parse::<MachineName>)
-                    .transpose()
-                    .map_err(|error| error.to_string())?,
+                name: name.as_deref().map(machine_name).transpose()?,
             }));
         }
         RemoteVerb::Invite {
@@ -237,14 +234,17 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
         RemoteVerb::Devices => Consumer::RemoteDevices,
         RemoteVerb::Connections => Consumer::RemoteConnections,
         RemoteVerb::Revoke { device } => Consumer::RemoteRevoke(device),
+        RemoteVerb::Reconnect { name } => Consumer::Reconnect(machine_name(&name)?),
         RemoteVerb::KnownDaemons { verb: None } => Consumer::KnownDaemons,
         RemoteVerb::KnownDaemons {
             verb: Some(KnownVerb::Forget { name }),
-        } => Consumer::ForgetDaemon(
-            name.parse()
-                .map_err(|error: crate::paths::InvalidMachineName| error.to_string())?,
-        ),
+        } => Consumer::ForgetDaemon(machine_name(&name)?),
     }))
+}
+
+fn machine_name(text: &str) -> Result<MachineName, String> {
+    text.parse::<MachineName>()
+        .map_err(|error| error.to_string())
 }
 
 fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
@@ -426,6 +426,10 @@ mod tests {
             Consumer::TerminalSignal("t".into(), "INT".into())
         );
         assert_eq!(consumer("remote known-daemons"), Consumer::KnownDaemons);
+        assert_eq!(
+            consumer("remote reconnect box"),
+            Consumer::Reconnect("box".parse().unwrap())
+        );
         let list = read("workspace list --machine box --json --timeout 3").unwrap();
         assert_eq!(list.common.machine.unwrap().as_str(), "box");
         assert!(list.common.json);
@@ -473,6 +477,9 @@ mod tests {
             "terminal list --key k",
             "terminal new --workspace w --detached",
             "remote connect ws://h --name -x",
+            "remote reconnect",
+            "remote reconnect -x",
+            "remote reconnect box --machine box",
         ] {
             match read(line) {
                 Err(Unusable::Usage { sentence, pipe_io }) => {

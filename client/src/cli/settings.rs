@@ -105,6 +105,8 @@ pub enum Consumer {
     KnownDaemons,
     /// `remote known-daemons forget NAME`.
     ForgetDaemon(MachineName),
+    /// `remote reconnect MACHINE`.
+    Reconnect(MachineName),
     /// `session snapshot`.
     SessionSnapshot,
     /// `session events`.

@@ -225,9 +225,18 @@ impl Edge {
         if method == method::SessionEvents::NAME {
             return self.events(id, params, time, output).await;
         }
-        let answered = match self.answer_from_document(method, time).await {
-            Some(value) => serde_json::value::to_raw_value(&value)
-                .map_err(|error| Failure::new(Code::Internal, error.to_string())),
+        let raw = |value: Value| {
+            serde_json::value::to_raw_value(&value)
+                .map_err(|error| Failure::new(Code::Internal, error.to_string()))
+        };
+        let by_itself = match method {
+            "relay.status" | "relay.reconnect" if self.inner.uplink.machine().is_none() => None,
+            "relay.status" => Some(Ok(self.relay_status())),
+            "relay.reconnect" => Some(self.reconnect(time).await),
+            _ => self.answer_from_document(method, time).await.map(Ok),
+        };
+        let answered = match by_itself {
+            Some(answer) => answer.and_then(raw),
             None => match registry::by_name(method) {
                 Some(entry) if entry.effect != Effect::Stream => {
                     self.request(entry, params, time).await
@@ -257,11 +266,8 @@ impl Edge {
         }
     }
 
-    /// What the edge answers itself; nothing for every other method, and while there is no document.
+    /// What the edge answers from its document; nothing for every other method, and while there is none.
     async fn answer_from_document(&self, method: &str, time: Duration) -> Option<Value> {
-        if method == "relay.status" {
-            return self.inner.uplink.machine().map(|_| self.relay_status());
-        }
         if !matches!(
             method,
             "session.snapshot" | "workspace.list" | "terminal.list"

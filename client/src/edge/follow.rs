@@ -123,7 +123,7 @@ impl Follower {
         }
     }
 
-    /// Follows on one stream until the link has ended; an error when something was refused.
+    /// Follows on one stream until the link or the daemon has ended; an error when something was refused.
     async fn follow(&self, link: &Link, since: Option<Cursor>) -> Result<(), Refused> {
         let (sender, mut receiver) = link.open(Lane::Control);
         if sender
@@ -138,7 +138,11 @@ impl Follower {
         loop {
             let message = match receiver.message().await {
                 Ok(Some(message)) => message,
-                Ok(None) => return Err(malformed(&"the daemon ended the stream of changes")),
+                // A daemon that stops ends its streams before its links.
+                Ok(None) => {
+                    self.shared.phase.send_replace(Phase::Recovering);
+                    return Ok(());
+                }
                 Err(ReceiveError::Reset) => return Ok(()),
                 Err(error) => return Err(malformed(&error)),
             };

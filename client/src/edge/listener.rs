@@ -4,10 +4,15 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use keepline_protocol::failure::{Code, Failure};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use tokio::net::{UnixListener, UnixStream};
+
+use crate::bounds::{LOCK_POLL, LOCK_TIME};
 
 /// A local socket that this process serves. A lock beside it keeps others from serving the same; both go when this is
 /// dropped.
@@ -40,14 +45,11 @@ impl LocalListener {
             .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
             .open(&lock_path)
             .map_err(|error| failed("lock", error))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut pid = String::new();
-            let _ = (&lock).take(32).read_to_string(&mut pid);
-            let message = format!(
-                "{} is served by process {} already",
-                path.display(),
-                pid.trim()
-            );
+        if let Err(holder) = take(&mut lock) {
+            let message = match holder {
+                Some(pid) => format!("{} is served by process {pid} already", path.display()),
+                None => format!("{} is served by another process already", path.display()),
+            };
             return Err(Failure::new(Code::Busy, message));
         }
         let pid = std::process::id().to_string();
@@ -90,6 +92,26 @@ impl LocalListener {
     }
 }
 
+/// Takes a lock, or says which process has it. A holder that is dead has left it to a child that was just started and will
+/// let go of it in a moment.
+fn take(lock: &mut File) -> Result<(), Option<Pid>> {
+    let deadline = Instant::now() + LOCK_TIME;
+    loop {
+        if flock(&*lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        let _ = lock.rewind();
+        let _ = (&*lock).take(32).read_to_string(&mut text);
+        let holder = text.trim().parse().ok().and_then(Pid::from_raw);
+        let holder = holder.filter(|pid| test_kill_process(*pid) != Err(Errno::SRCH));
+        if holder.is_some() || Instant::now() > deadline {
+            return Err(holder);
+        }
+        std::thread::sleep(LOCK_POLL);
+    }
+}
+
 impl Drop for LocalListener {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
@@ -117,5 +139,29 @@ mod tests {
         drop(listener);
         assert!(!path.exists());
         LocalListener::bind(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_a_dead_process_left_to_its_child_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("daemon.sock");
+        let lock = File::create(path.with_extension("lock")).unwrap();
+        // A process that has ended, and whose id nobody has.
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        dead.wait().unwrap();
+        (&lock).write_all(dead.id().to_string().as_bytes()).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let refused = LocalListener::bind(&path).err().unwrap();
+        assert_eq!(refused.code, Code::Busy);
+        assert!(
+            !refused.message.contains(&dead.id().to_string()),
+            "{refused}"
+        );
+        let binding = std::thread::spawn({
+            let path = path.clone();
+            move || take(&mut File::open(path.with_extension("lock")).unwrap())
+        });
+        drop(lock);
+        assert_eq!(binding.join().unwrap(), Ok(()));
     }
 }

@@ -14,6 +14,7 @@ mod connection;
 mod events;
 mod follow;
 mod listener;
+mod relay;
 mod request;
 
 use std::sync::Arc;
@@ -74,11 +75,17 @@ impl Edge {
     /// The document as `session.snapshot` gives it; nothing when there is none yet.
     fn snapshot(&self) -> Option<Value> {
         let freshness = self.freshness();
+        let disconnected = !self.inner.uplink.is_up();
         self.inner.follower.read(|document, phase| {
+            let mode = if disconnected {
+                "disconnected"
+            } else {
+                phase.name()
+            };
             let mut members = Map::new();
             members.insert("cursor".to_owned(), json!(document.cursor()));
             members.extend(document.members());
-            members.insert("sync_mode".to_owned(), json!(phase.name()));
+            members.insert("sync_mode".to_owned(), json!(mode));
             members.insert("freshness".to_owned(), freshness);
             members.insert("pending_writes".to_owned(), json!([]));
             json!({ "document": members })
@@ -97,19 +104,5 @@ impl Edge {
         let live = self.inner.uplink.is_up() && self.inner.follower.is_following();
         let since = self.inner.uplink.status().since_ms;
         json!({ "state": if live { "live" } else { "stale" }, "since_ms": since })
-    }
-
-    fn relay_status(&self) -> Value {
-        let status = self.inner.uplink.status();
-        json!({
-            "machine": self.inner.uplink.machine(),
-            "state": status.state.name(),
-            "reason": status.reason,
-            "retry_ms": status.retry_ms(),
-            "epoch": status.epoch,
-            "since_ms": status.since_ms,
-            "route": self.inner.route,
-            "pid": std::process::id(),
-        })
     }
 }

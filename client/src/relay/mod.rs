@@ -4,17 +4,24 @@
 //!   ┌─▶ connecting ──accepted──▶ up ──carrier lost──┐
 //!   │       │                                       │
 //!   │       └──failed, refused in clear──▶ down ◀───┘
-//!   └───────────── after a wait ───────────┘
+//!   └── after a wait, or when nudged ──────┘
 //!           │
 //!           └──refused for good──▶ end
 //! ```
+//!
+//! A nudge says that something may have changed: the machine woke, its network is another one, or its person wants the
+//! link now. It cuts a wait short, starts an attempt anew, and makes a link that is up probe.
 //!
 //! A link is resumed on the next carrier. When the daemon has forgotten it (its lease is over, or the daemon was started
 //! anew), the next attempt opens a new one, and those who use the link resynchronise above it.
 
 mod attempt;
 mod backoff;
+mod reason;
+mod report;
+mod surroundings;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use keepline_carrier::entropy;
@@ -27,17 +34,17 @@ use keepline_protocol::identity::{Credentials, IdentityKey, Role};
 use keepline_protocol::invitation::Invitation;
 use keepline_protocol::record::LinkState;
 use keepline_protocol::refusal::Refusal;
-use serde::Serialize;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bounds::{CLAIMS_DROPPED_MAX, PENDING_RETRY};
+use crate::bounds::{CLAIMS_DROPPED_MAX, LAST_WORDS, PENDING_RETRY};
 use crate::edge::{Edge, LocalListener};
 use crate::paths::{MachineName, Paths};
 use crate::state::{Machine, State};
-use crate::uplink::{Status, Uplink, now_ms};
+use crate::uplink::{Reason, Status, Uplink, now_ms};
 use attempt::{Accepted, Attempt, Failed};
 use backoff::Backoff;
+pub use report::Report;
 
 /// What a relay is started with.
 #[derive(Clone, Debug)]
@@ -48,23 +55,6 @@ pub struct Settings {
     pub invitation: Option<Invitation>,
     /// What to call the machine.
     pub name: Option<MachineName>,
-}
-
-/// One line of `remote connect --json`: a change of state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
-    /// `connecting`, `up` or `down`.
-    pub state: &'static str,
-    /// The machine's name, once it is known.
-    pub machine: Option<String>,
-    /// The route, without its query.
-    pub route: String,
-    /// Why the link is not up.
-    pub reason: Option<String>,
-    /// Milliseconds until the next try.
-    pub retry_ms: Option<u32>,
-    /// Attempts to take a carrier, of the present link.
-    pub epoch: u32,
 }
 
 /// Keeps a link, and its local socket, until the daemon refuses for good. `report` is told each change of state.
@@ -103,6 +93,7 @@ struct Relay<'a, R> {
     /// The daemon (or somebody on the way) said that its Noise key is another one now: the next attempt asks for it.
     key_is_stale: bool,
     status: watch::Sender<Status>,
+    nudge: Arc<Notify>,
     serving: bool,
     report: R,
 }
@@ -139,7 +130,10 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             retry_at: None,
             since_ms: now_ms(),
             link: None,
+            link_id: None,
             epoch: 0,
+            tries: 0,
+            lost_ms: None,
         };
         Ok(Relay {
             claim: invitation.map(|invitation| Claim {
@@ -162,6 +156,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             claims_dropped: 0,
             key_is_stale: false,
             status: watch::channel(status).0,
+            nudge: Arc::default(),
             serving: false,
             route,
             state,
@@ -171,12 +166,34 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
     }
 
     async fn run(mut self) -> Result<(), Failure> {
+        let (route, nudge) = (self.route.clone(), Arc::clone(&self.nudge));
+        let surroundings = async {
+            surroundings::watch(&route, &nudge).await;
+            std::future::pending().await
+        };
+        let ended = tokio::select! {
+            ended = self.keep() => ended,
+            ended = surroundings => ended,
+        };
+        if self.serving {
+            sleep(LAST_WORDS).await;
+        }
+        ended
+    }
+
+    async fn keep(&mut self) -> Result<(), Failure> {
         if self.machine.is_some() {
             self.serve()?;
         }
+        let nudge = Arc::clone(&self.nudge);
         loop {
             self.tell(LinkState::Connecting, None, None);
-            let wait = match self.attempt().await {
+            let attempted = tokio::select! {
+                attempted = self.attempt() => attempted,
+                // What is under way was begun where things were otherwise.
+                () = nudge.notified() => continue,
+            };
+            let wait = match attempted {
                 Ok(accepted) => {
                     self.backoff.succeeded();
                     let end = self.carry(accepted).await?;
@@ -187,7 +204,10 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             if let Some((reason, wait)) = wait {
                 let at = Instant::now() + wait;
                 self.tell(LinkState::Down, Some(reason), Some(at));
-                sleep_until(at).await;
+                tokio::select! {
+                    () = sleep_until(at) => {}
+                    () = nudge.notified() => {}
+                }
             }
         }
     }
@@ -217,19 +237,15 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             claim: self.claim.clone(),
             link,
         };
-        let (status, epoch, route) = (&self.status, self.epoch, &self.route);
-        let (machine, report) = (&self.machine, &mut self.report);
+        let (status, report) = (&self.status, &mut self.report);
+        let (machine, route) = (&self.machine, &self.route);
         let on_pending = || {
-            let reason = Refusal::Pending.to_string();
-            status.send_modify(|status| status.reason = Some(reason.clone()));
-            report(&Report {
-                state: LinkState::Connecting.name(),
-                machine: machine.as_ref().map(|(name, _)| name.to_string()),
-                route: route.to_string(),
-                reason: Some(reason),
-                retry_ms: None,
-                epoch,
-            });
+            status.send_modify(|status| status.reason = Some(Refusal::Pending.into()));
+            report(&Report::new(
+                &status.borrow(),
+                machine.as_ref().map(|(name, _)| name),
+                route,
+            ));
         };
         attempt.run(on_pending).await
     }
@@ -271,44 +287,67 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         };
         self.resumable = true;
         self.tell(LinkState::Up, None, None);
-        Ok(self.link.run(number, carrier).await)
+        let (link, nudge) = (self.link.clone(), Arc::clone(&self.nudge));
+        let mut end = std::pin::pin!(link.run(number, carrier));
+        let mut measured = std::pin::pin!(link.measured());
+        let mut reported = false;
+        loop {
+            tokio::select! {
+                end = &mut end => return Ok(end),
+                () = &mut measured, if !reported => {
+                    reported = true;
+                    self.report();
+                }
+                () = nudge.notified() => link.probe_now(),
+            }
+        }
     }
 
     /// What follows the end of a carrier: nothing to try at once, or a wait with its reason.
-    fn after_carrier(&mut self, end: CarrierEnd) -> Result<Option<(String, Duration)>, Failure> {
+    fn after_carrier(&mut self, end: CarrierEnd) -> Result<Option<(Reason, Duration)>, Failure> {
         match end {
             CarrierEnd::Closed(refusal) => {
                 self.new_link();
                 self.after_refusal(refusal)
             }
-            end => Ok(Some((end.to_string(), self.backoff.failed(random())))),
+            end => Ok(Some((Reason::from(&end), self.backoff.failed(random())))),
         }
     }
 
-    fn after_refusal(&mut self, refusal: Refusal) -> Result<Option<(String, Duration)>, Failure> {
-        let sentence = refusal.to_string();
+    fn after_refusal(&mut self, refusal: Refusal) -> Result<Option<(Reason, Duration)>, Failure> {
+        let reason = Reason::from(refusal);
         if !refusal.retry() {
-            return Err(Failure::new(Code::Refused, sentence));
+            return Err(self.refused(reason));
         }
         Ok(match refusal {
+            // An attempt whose verdict was lost has opened this link already, and there is nothing on it yet.
+            Refusal::StaleEpoch if !self.resumable => {
+                self.new_link();
+                None
+            }
             Refusal::LinkExpired => {
                 self.new_link();
                 None
             }
-            Refusal::Pending => Some((sentence, PENDING_RETRY)),
-            _ => Some((sentence, self.backoff.failed(random()))),
+            Refusal::Pending => Some((reason, PENDING_RETRY)),
+            _ => Some((reason, self.backoff.failed(random()))),
         })
     }
 
-    fn after_failure(&mut self, failed: Failed) -> Result<Option<(String, Duration)>, Failure> {
+    /// The end of it all, which those who watch are told first.
+    fn refused(&mut self, reason: Reason) -> Failure {
+        let failure = Failure::new(Code::Refused, &reason.sentence);
+        self.tell(LinkState::Down, Some(reason), None);
+        failure
+    }
+
+    fn after_failure(&mut self, failed: Failed) -> Result<Option<(Reason, Duration)>, Failure> {
         let dropped = matches!(failed, Failed::Lost { after_proof: true }) && self.claim.is_some();
         self.claims_dropped = if dropped { self.claims_dropped + 1 } else { 0 };
         if self.claims_dropped >= CLAIMS_DROPPED_MAX {
-            return Err(Failure::new(
-                Code::Refused,
-                Refusal::InvitationWrong.to_string(),
-            ));
+            return Err(self.refused(Refusal::InvitationWrong.into()));
         }
+        let reason = Reason::from(&failed);
         match failed {
             Failed::Refused(refusal) => {
                 self.backoff.succeeded();
@@ -327,13 +366,13 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                 Ok(None)
             }
             Failed::Handshake(HandshakeError::Refused {
-                refusal,
                 authenticated: false,
-            }) => Ok(Some((refusal.to_string(), self.backoff.refused_in_clear()))),
-            Failed::Handshake(
-                error @ (HandshakeError::OtherDaemon { .. } | HandshakeError::StaleSerial),
-            ) => Err(Failure::new(Code::Refused, error.to_string())),
-            other => Ok(Some((other.to_string(), self.backoff.failed(random())))),
+                ..
+            }) => Ok(Some((reason, self.backoff.refused_in_clear()))),
+            Failed::Handshake(HandshakeError::OtherDaemon { .. } | HandshakeError::StaleSerial) => {
+                Err(self.refused(reason))
+            }
+            _ => Ok(Some((reason, self.backoff.failed(random())))),
         }
     }
 
@@ -358,7 +397,8 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             .expect("the machine is known by now");
         self.paths.prepare_runtime_dir()?;
         let listener = LocalListener::bind(&self.paths.machine_socket(name)?)?;
-        let uplink = Uplink::new(name.to_string(), self.status.subscribe());
+        let nudge = Arc::clone(&self.nudge);
+        let uplink = Uplink::new(name.to_string(), self.status.subscribe(), nudge);
         let edge = Edge::start(uplink, Some(self.route.to_string()));
         tokio::spawn(async move {
             loop {
@@ -368,28 +408,6 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             }
         });
         Ok(())
-    }
-
-    fn tell(&mut self, state: LinkState, reason: Option<String>, retry_at: Option<Instant>) {
-        self.status.send_modify(|status| {
-            if (status.state == LinkState::Up) != (state == LinkState::Up) {
-                status.since_ms = now_ms();
-            }
-            status.state = state;
-            status.reason.clone_from(&reason);
-            status.retry_at = retry_at;
-            status.link = Some(self.link.clone());
-            status.epoch = self.epoch;
-        });
-        let retry_ms = retry_at.map(|_| self.status.borrow().retry_ms());
-        (self.report)(&Report {
-            state: state.name(),
-            machine: self.machine.as_ref().map(|(name, _)| name.to_string()),
-            route: self.route.to_string(),
-            reason,
-            retry_ms,
-            epoch: self.epoch,
-        });
     }
 }
 

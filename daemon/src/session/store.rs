@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use keepline_protocol::api::Receipt;
 use keepline_protocol::failure::{Code, Failure};
@@ -23,6 +24,8 @@ use rusqlite::{
     Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -31,7 +34,7 @@ use super::files;
 use super::graph::{Change, Graph};
 use super::mutation::Value;
 use super::rows::Stored;
-use crate::bounds::{JOURNAL_BYTES_MAX, JOURNAL_RECORDS_MAX, RECEIPTS_MAX};
+use crate::bounds::{JOURNAL_BYTES_MAX, JOURNAL_RECORDS_MAX, LOCK_POLL, LOCK_TIME, RECEIPTS_MAX};
 
 /// The store's file in the state directory.
 pub const FILE: &str = "keepline.db";
@@ -435,23 +438,29 @@ fn lock(dir: &Path) -> Result<File, Failure> {
             format!("cannot lock '{}': {e}", path.display()),
         )
     };
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            // A daemon that just took it may not have written its id yet; the refusal stands all the same.
-            let _ = file.take(16).read_to_string(&mut holder);
-            let holder = match holder.trim().parse::<u32>() {
-                Ok(pid) => format!(" (pid {pid})"),
-                Err(_) => String::new(),
-            };
+    let deadline = Instant::now() + LOCK_TIME;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) => {}
+            Err(e) => return Err(wrong(e.into())),
+        }
+        let mut holder = String::new();
+        let _ = file.rewind();
+        let _ = (&file).take(16).read_to_string(&mut holder);
+        let holder = holder.trim().parse().ok().and_then(Pid::from_raw);
+        // One that is dead has left it to a child that was just started and lets go of it in a moment; one that just took
+        // it may not have written its id yet.
+        let holder = holder.filter(|pid| test_kill_process(*pid) != Err(Errno::SRCH));
+        if holder.is_some() || Instant::now() > deadline {
+            let holder = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
             let message = format!(
                 "another daemon{holder} runs on '{}'; stop it first",
                 dir.display()
             );
             return Err(Failure::new(Code::Busy, message));
         }
-        Err(e) => return Err(wrong(e.into())),
+        std::thread::sleep(LOCK_POLL);
     }
     file.set_len(0)
         .and_then(|()| file.rewind())

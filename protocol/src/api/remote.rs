@@ -117,6 +117,8 @@ pub struct Connection {
     pub rtt_us: Option<u64>,
     /// Unix time in milliseconds of its last change of state.
     pub since: u64,
+    /// Milliseconds for which a detached link can still be resumed; absent for one that is up.
+    pub lease_ms: Option<u64>,
 }
 
 /// Answer to `remote.connections`.

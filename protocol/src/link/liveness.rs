@@ -60,8 +60,10 @@ impl Liveness {
         self.waited = self.under_way.map_or(Duration::ZERO, |at| now.since(at));
     }
 
-    /// Takes an answer, whose nonce is the moment of the probe in microseconds. True when somebody wanted it.
+    /// Takes an answer, whose nonce is the moment of the probe in microseconds. True when somebody wanted it, or it is the
+    /// first one.
     pub(super) fn answered(&mut self, now: Time, nonce: u64) -> bool {
+        let first = self.round_trip.is_none();
         let asked = Time::from_epoch(Duration::from_micros(nonce));
         let sample = now.since(asked);
         // A nonce that is no moment of ours says nothing.
@@ -77,7 +79,7 @@ impl Liveness {
         self.under_way = None;
         self.waited = Duration::ZERO;
         self.probe_at = now + PROBE_AFTER;
-        std::mem::take(&mut self.wanted)
+        std::mem::take(&mut self.wanted) || first
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {
@@ -104,7 +106,8 @@ impl Liveness {
     /// When silence will have been death.
     fn deadline(&self) -> Time {
         let four_round_trips = self.round_trip.unwrap_or_default().max(self.waited) * 4;
-        if self.wanted {
+        // A path of which nothing is known may be a long one.
+        if self.wanted && self.round_trip.is_some() {
             self.heard.max(self.probe_at) + four_round_trips.clamp(PROBED_DEAD_AFTER, DEAD_AFTER.1)
         } else {
             self.heard + PROBE_AFTER + four_round_trips.clamp(DEAD_AFTER.0, DEAD_AFTER.1)
@@ -151,7 +154,10 @@ mod tests {
         let mut liveness = Liveness::new(at(ms));
         let nonce = liveness.probe(at(ms)).unwrap();
         liveness.heard(at(ms + round_trip));
-        assert!(!liveness.answered(at(ms + round_trip), nonce));
+        assert!(
+            liveness.answered(at(ms + round_trip), nonce),
+            "the first one"
+        );
         liveness
     }
 
@@ -230,6 +236,10 @@ mod tests {
         liveness.heard(at(2_010));
         assert_eq!(death(&mut liveness), at(2_010) + PROBED_DEAD_AFTER);
 
+        // Over a path of which nothing is known yet it takes as long as ever.
+        let mut liveness = Liveness::new(at(1_000));
+        liveness.probe_now(at(1_000));
+        assert_eq!(death(&mut liveness), at(4_500));
         // A carrier that takes no probe is no excuse.
         let mut liveness = measured(1_000, 40);
         liveness.probe_now(at(1_500));

@@ -63,7 +63,7 @@ pub enum Event {
     Writable(StreamId),
     /// Nothing was heard for too long: call [`Link::carrier_lost`].
     CarrierDead,
-    /// The probe that [`Link::probe_now`] asked for was answered.
+    /// The first probe of a carrier was answered, or the one that [`Link::probe_now`] asked for.
     Alive,
     /// The link ended.
     Closed(Refusal),

@@ -326,7 +326,7 @@ fn remote_and_server_methods(methods: &mut Methods) {
             }],
         }],
     );
-    let connection = |rtt_us| remote::Connection {
+    let connection = |rtt_us, lease_ms| remote::Connection {
         link: LINK,
         device: DEVICE,
         name: text("laptop"),
@@ -337,11 +337,15 @@ fn remote_and_server_methods(methods: &mut Methods) {
         peer: text("127.0.0.1:50000"),
         rtt_us,
         since: MOMENT,
+        lease_ms,
     };
     methods.pin::<method::RemoteConnections>(
         &[Empty {}],
         vec![remote::Connections {
-            connections: vec![connection(Some(1_500)), connection(None)],
+            connections: vec![
+                connection(Some(1_500), None),
+                connection(None, Some(90_000)),
+            ],
         }],
     );
     methods.pin::<method::RemoteRevoke>(&[reference()], vec![changed("revoked")]);

@@ -5,9 +5,14 @@ use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use keepline_protocol::failure::{Code, Failure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
 
 /// Tells the program that it was started in the background.
 const BACKGROUND: &str = "KEEPLINE_BACKGROUND";
@@ -20,16 +25,24 @@ pub(crate) struct Background {
     from: u64,
 }
 
+/// How long a program in the background may take to end when it is told to.
+const END_TIME: Duration = Duration::from_secs(5);
+
+/// Whether this program was started in the background.
+pub(crate) fn is_background() -> bool {
+    std::env::var_os(BACKGROUND).is_some()
+}
+
 /// In the background: leaves the terminal it was started from, so that closing that does not end it.
 pub(crate) fn leave_terminal() {
-    if std::env::var_os(BACKGROUND).is_some() {
+    if is_background() {
         // It fails only for a leader of a process group, which has left already.
         let _ = rustix::process::setsid();
     }
 }
 
 /// Starts this program with `arguments` in the background. Its stderr goes to `log`, which is started anew when it has
-/// grown.
+/// grown; its stdout ends when nobody reads it any more.
 ///
 /// # Errors
 /// When the program cannot be started or the log not written.
@@ -60,7 +73,7 @@ pub(crate) fn start(arguments: &[OsString], log: &Path) -> Result<Background, Fa
         .env_remove("KEEPLINE_SOCKET")
         .current_dir("/")
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(file)
         .spawn()
         .map_err(failed)?;
@@ -72,9 +85,37 @@ pub(crate) fn start(arguments: &[OsString], log: &Path) -> Result<Background, Fa
 }
 
 impl Background {
+    /// What the program prints, line by line.
+    pub(crate) fn lines(&mut self) -> Option<Lines<BufReader<ChildStdout>>> {
+        Some(BufReader::new(self.child.stdout.take()?).lines())
+    }
+
     /// The failure that ended the program, once it has ended.
     pub(crate) fn ended(&mut self) -> Option<Failure> {
         let status = self.child.try_wait().ok().flatten()?;
+        Some(self.failure(status))
+    }
+
+    /// Waits until the program has ended, and gives the failure that ended it.
+    pub(crate) async fn end(&mut self) -> Failure {
+        match self.child.wait().await {
+            Ok(status) => self.failure(status),
+            Err(error) => Failure::new(Code::Failed, format!("cannot wait for keepline: {error}")),
+        }
+    }
+
+    /// Tells the program to end, and sees to it that it does.
+    pub(crate) async fn stop(&mut self) {
+        let pid = self.pid().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        if timeout(END_TIME, self.child.wait()).await.is_err() {
+            let _ = self.child.kill().await;
+        }
+    }
+
+    fn failure(&self, status: ExitStatus) -> Failure {
         let code = status.code().map_or(Code::Failed, |code| match code {
             2 => Code::Invalid,
             3 => Code::Busy,
@@ -95,11 +136,11 @@ impl Background {
                 self.log.display()
             ),
         };
-        Some(Failure::new(code, message))
+        Failure::new(code, message)
     }
 
-    /// The process id.
-    pub(crate) fn pid(&self) -> u32 {
+    /// The process id, until it has ended.
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.child.id()
     }
 }

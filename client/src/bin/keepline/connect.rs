@@ -17,12 +17,9 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::invitation::{FILE_MAX, Invitation};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, sleep};
+use tokio::time::timeout;
 
-use crate::background;
-
-/// Between two looks at whether a relay in the background has its link.
-const POLL: Duration = Duration::from_millis(20);
+use crate::background::{self, Background};
 
 /// Does `remote connect`.
 pub(crate) async fn connect<H: Host>(settings: RemoteConnect, mut context: Context<H>) -> u8 {
@@ -54,8 +51,12 @@ async fn headless<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Re
             .transpose()?,
         name: settings.name.clone(),
     };
-    let json = context.common.json;
-    let relay = relay::run(settings, &context.paths, |report| tell(report, json));
+    let mut teller = Teller {
+        json: context.common.json,
+        words: !context.common.json || background::is_background(),
+        last: String::new(),
+    };
+    let relay = relay::run(settings, &context.paths, |report| teller.tell(report));
     let mut terminate = signals(SignalKind::terminate())?;
     let mut interrupt = signals(SignalKind::interrupt())?;
     tokio::select! {
@@ -94,32 +95,49 @@ fn read_invitation(path: &Path) -> Result<Invitation, Failure> {
         .map_err(|error| failed(Code::Refused, error.to_string()))
 }
 
-/// Tells a change of state: as a line of JSON on stdout, or in words on stderr. Nobody listening is no reason to end.
-fn tell(report: &Report, json: bool) {
-    if json {
-        let line = serde_json::to_string(report).expect("a struct of strings has a JSON form");
-        let mut stdout = std::io::stdout().lock();
-        let _ = stdout
-            .write_all(format!("{line}\n").as_bytes())
-            .and_then(|()| stdout.flush());
-        return;
-    }
-    let name = report.machine.as_deref().unwrap_or(&report.route);
-    let text = match (report.state, &report.reason, report.retry_ms) {
-        ("up", _, _) => format!("{name}: connected"),
-        ("down", Some(reason), Some(retry_ms)) => {
-            format!(
-                "{name}: {reason}; trying again in {:.1} s",
-                f64::from(retry_ms) / 1000.0
-            )
-        }
-        (_, Some(reason), _) => format!("{name}: {reason}"),
-        _ => return,
-    };
-    let _ = writeln!(std::io::stderr(), "keepline: {}", cli::text::clean(&text));
+/// Tells how a relay's link stands, on a stdout of JSON lines, or in words on stderr. In the background it does both: the
+/// words go to the log. Nobody listening is no reason to end.
+struct Teller {
+    json: bool,
+    words: bool,
+    last: String,
 }
 
-/// Starts the relay in the background, unless one runs, and waits until its link is up.
+impl Teller {
+    fn tell(&mut self, report: &Report) {
+        if self.json {
+            let line = serde_json::to_string(report).expect("a struct of strings has a JSON form");
+            let mut stdout = std::io::stdout().lock();
+            let _ = stdout
+                .write_all(format!("{line}\n").as_bytes())
+                .and_then(|()| stdout.flush());
+        }
+        // What is new, and not each try that ends like the one before.
+        if self.words
+            && let Some(words) = in_words(report)
+            && words != self.last
+        {
+            let _ = writeln!(std::io::stderr(), "keepline: {}", cli::text::clean(&words));
+            self.last = words;
+        }
+    }
+}
+
+/// A report in words; nothing for what is no news.
+fn in_words(report: &Report) -> Option<String> {
+    let name = report.machine.as_deref().unwrap_or(&report.route);
+    match (&*report.state, &report.message, report.retry_ms) {
+        ("up", ..) => Some(format!("{name}: connected")),
+        ("down", Some(message), Some(_)) => Some(format!("{name}: {message}; trying again")),
+        // The sentence that ends it all is said last.
+        ("down", ..) => None,
+        (_, Some(message), _) => Some(format!("{name}: {message}")),
+        _ => None,
+    }
+}
+
+/// Starts the relay in the background, unless one runs, and waits until its link is up. Interrupted before that, it ends
+/// the relay again.
 async fn in_background<H: Host>(
     settings: &RemoteConnect,
     context: &Context<H>,
@@ -135,6 +153,7 @@ async fn in_background<H: Host>(
         "connect".into(),
         settings.route.clone().into(),
         "--headless".into(),
+        "--json".into(),
     ];
     if let Some(file) = &settings.invite_file {
         let file = std::fs::canonicalize(file)
@@ -144,28 +163,49 @@ async fn in_background<H: Host>(
     if let Some(name) = &settings.name {
         arguments.extend(["--name".into(), name.as_str().into()]);
     }
+    let mut interrupt = signals(SignalKind::interrupt())?;
     let mut relay = background::start(&arguments, &state_dir.join("relay.log"))?;
-    let deadline = Instant::now() + context.common.timeout;
-    loop {
-        if let Some(failure) = relay.ended() {
-            return Err(failure);
+    let connected = timeout(context.common.timeout, up(&mut relay));
+    tokio::select! {
+        connected = connected => match connected {
+            Ok(connected) => connected,
+            Err(_) => Err(Failure::new(
+                Code::Timeout,
+                format!(
+                    "no link to {route} after {} s; the relay goes on trying, see {}",
+                    context.common.timeout.as_secs(),
+                    state_dir.join("relay.log").display()
+                ),
+            )),
+        },
+        _ = interrupt.recv() => {
+            relay.stop().await;
+            Err(Failure::new(Code::Failed, "interrupted; the relay that was started has ended"))
         }
-        if let Some(machine) =
-            running(&context.paths, &state, &route, settings.name.as_ref()).await?
-        {
-            return Ok(machine);
-        }
-        if Instant::now() > deadline {
-            let message = format!(
-                "no link to {route} after {} s; the relay (process {}) goes on trying, see {}",
-                context.common.timeout.as_secs(),
-                relay.pid(),
-                state_dir.join("relay.log").display()
-            );
-            return Err(Failure::new(Code::Timeout, message));
-        }
-        sleep(POLL).await;
     }
+}
+
+/// Waits until a relay's link is up, and says meanwhile what it waits for.
+async fn up(relay: &mut Background) -> Result<MachineName, Failure> {
+    let mut teller = Teller {
+        json: false,
+        words: true,
+        last: String::new(),
+    };
+    if let Some(mut lines) = relay.lines() {
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Ok(report) = serde_json::from_str::<Report>(&line) else {
+                continue;
+            };
+            if report.state == "up"
+                && let Some(Ok(machine)) = report.machine.as_deref().map(str::parse)
+            {
+                return Ok(machine);
+            }
+            teller.tell(&report);
+        }
+    }
+    Err(relay.end().await)
 }
 
 /// The machine at `route` whose relay runs and has its link.

@@ -103,8 +103,10 @@ async fn detach(
         }
         if let Ok(mut client) = LocalClient::connect(&endpoint).await {
             let status = client.call("server.status", json!({}), START_TIME).await;
-            if status.is_ok_and(|status| status["pid"] == daemon.pid()) {
-                return Ok(daemon.pid());
+            if let (Ok(status), Some(pid)) = (status, daemon.pid())
+                && status["pid"] == pid
+            {
+                return Ok(pid);
             }
         }
         if Instant::now() > deadline {
@@ -139,7 +141,7 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
                 .await?,
         );
     }
-    let edge = Edge::start(Uplink::local(daemon.local_link()), None);
+    let edge = Edge::start(Uplink::local(daemon.local_links()), None);
     announce(context.common.json, &socket.display().to_string(), &bound);
     let accepting = async {
         loop {

@@ -1,32 +1,59 @@
-//! `remote known-daemons [forget]`.
+//! `remote known-daemons [forget]`, `remote reconnect`: the machines that are known here, and their relays.
 
-use std::path::PathBuf;
-
-use keepline_protocol::failure::Failure;
+use keepline_protocol::failure::{Code, Failure};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{Outcome, Said, json_line};
+use super::{Outcome, Said, json_line, milliseconds};
 use crate::bounds::RELAY_STATUS_TIME;
 use crate::cli::context::{Context, Host, KnownDaemon};
-use crate::cli::text::{age, now_ms, table};
+use crate::cli::print;
+use crate::cli::text::{age, clean, now_ms, table};
 use crate::local::LocalClient;
 use crate::paths::{Endpoint, MachineName, Whose};
 
 /// What a relay says of its link, and what is said of one that does not run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct RelayStatus {
     /// `down`, `connecting` or `up`; `no-relay` when none runs.
     state: String,
-    #[serde(default)]
+    /// Why it is not up, in one word.
     reason: Option<String>,
-    #[serde(default)]
+    /// The same, in one sentence.
+    message: Option<String>,
     retry_ms: Option<u64>,
-    #[serde(default)]
+    link: Option<String>,
+    epoch: Option<u32>,
+    rtt_us: Option<u64>,
+    since_ms: Option<u64>,
+    seen_ms: Option<u64>,
     route: Option<String>,
-    #[serde(default)]
     pid: Option<u32>,
+}
+
+impl RelayStatus {
+    fn without(state: &str, reason: &str, message: String) -> Self {
+        RelayStatus {
+            state: state.to_owned(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            ..RelayStatus::default()
+        }
+    }
+
+    /// When the next try is, as a person reads it.
+    fn next(&self) -> String {
+        match self.retry_ms {
+            Some(1..) if self.state == "down" => in_seconds(self.retry_ms.unwrap_or_default()),
+            _ => "-".to_owned(),
+        }
+    }
+}
+
+fn in_seconds(milliseconds: u64) -> String {
+    format!("{}.{}s", milliseconds / 1000, milliseconds % 1000 / 100)
 }
 
 #[derive(Serialize)]
@@ -40,18 +67,22 @@ struct Row {
 pub(super) async fn list<H: Host>(context: &Context<H>) -> Outcome {
     let mut asked = JoinSet::new();
     for (index, daemon) in context.host.known_daemons()?.into_iter().enumerate() {
-        let socket = daemon
+        let endpoint = daemon
             .name
-            .parse::<MachineName>()
+            .parse()
             .ok()
-            .and_then(|name| Some((context.paths.machine_socket(&name).ok()?, name)));
-        asked.spawn(async move { (index, ask(socket).await, daemon) });
+            .and_then(|name| endpoint(context, &name).ok());
+        asked.spawn(async move { (index, ask(endpoint).await, daemon) });
     }
     let mut rows: Vec<(usize, Row)> = asked
         .join_all()
         .await
         .into_iter()
-        .map(|(index, status, daemon)| (index, Row { daemon, status }))
+        .map(|(index, status, mut daemon)| {
+            // The file says when a carrier was taken; a relay that runs knows better.
+            daemon.last_seen_ms = daemon.last_seen_ms.max(status.seen_ms.unwrap_or(0));
+            (index, Row { daemon, status })
+        })
         .collect();
     rows.sort_by_key(|(index, _)| *index);
     let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
@@ -59,61 +90,112 @@ pub(super) async fn list<H: Host>(context: &Context<H>) -> Outcome {
         return Ok(Said::Data(json_line(&rows)?));
     }
     let cells: Vec<_> = rows
-        .into_iter()
-        .map(|row| {
-            let why = row.status.reason.filter(|reason| !reason.is_empty());
+        .iter()
+        .map(|Row { daemon, status }| {
+            let route = status.route.as_ref().or_else(|| daemon.routes.first());
             vec![
-                row.daemon.name,
-                why.map_or_else(
-                    || row.status.state.clone(),
-                    |why| format!("{} ({why})", row.status.state),
-                ),
-                row.status
-                    .route
-                    .or_else(|| row.daemon.routes.first().cloned())
-                    .unwrap_or_else(|| "-".to_owned()),
-                age(now_ms(), row.daemon.last_seen_ms),
-                row.daemon.fingerprint,
+                daemon.name.clone(),
+                status.state.clone(),
+                status.reason.clone().unwrap_or_else(|| "-".to_owned()),
+                status.next(),
+                milliseconds(status.rtt_us),
+                age(now_ms(), daemon.last_seen_ms),
+                route.map_or_else(|| "-".to_owned(), Clone::clone),
             ]
         })
         .collect();
-    Ok(Said::Data(table(
-        &["NAME", "STATE", "ROUTE", "SEEN", "FINGERPRINT"],
+    print::stdout(&table(
+        &["NAME", "STATE", "REASON", "NEXT", "RTT", "SEEN", "ROUTE"],
         &cells,
-    )))
+    ))?;
+    for Row { daemon, status } in &rows {
+        // That no relay runs, the row says itself.
+        if let Some(message) = &status.message
+            && status.reason.as_deref() != Some("no-relay")
+        {
+            print::note(&clean(&format!("{}: {message}", daemon.name)));
+        }
+    }
+    Ok(Said::Exit(0))
+}
+
+fn endpoint<H: Host>(context: &Context<H>, name: &MachineName) -> Result<Endpoint, Failure> {
+    Ok(Endpoint {
+        path: context.paths.machine_socket(name)?,
+        whose: Whose::Machine(name.clone()),
+    })
 }
 
 /// A relay that does not run or does not answer is a state, never a failure.
-async fn ask(socket: Option<(PathBuf, MachineName)>) -> RelayStatus {
-    let without = |state: &str, reason: Option<String>| RelayStatus {
-        state: state.to_owned(),
-        reason,
-        retry_ms: None,
-        route: None,
-        pid: None,
+async fn ask(endpoint: Option<Endpoint>) -> RelayStatus {
+    let none = || {
+        let message = "no relay runs for it here: `keepline remote connect` starts one";
+        RelayStatus::without("no-relay", "no-relay", message.to_owned())
     };
-    let Some((path, name)) = socket else {
-        return without("no-relay", None);
-    };
-    let endpoint = Endpoint {
-        path,
-        whose: Whose::Machine(name),
+    let Some(endpoint) = endpoint else {
+        return none();
     };
     let Ok(mut client) = LocalClient::connect(&endpoint).await else {
-        return without("no-relay", None);
+        // A relay that ends in order takes its socket with it.
+        return if endpoint.path.exists() {
+            let message = "its relay has died: `keepline remote connect` starts another one";
+            RelayStatus::without("no-relay", "relay-died", message.to_owned())
+        } else {
+            none()
+        };
     };
     let answer = client
         .call("relay.status", json!({}), RELAY_STATUS_TIME)
         .await
-        .and_then(|value| {
-            serde_json::from_value(value).map_err(|_| {
-                Failure::new(
-                    keepline_protocol::failure::Code::Failed,
-                    "its relay gave an answer that cannot be read",
-                )
-            })
+        .and_then(read);
+    answer.unwrap_or_else(|failure| RelayStatus::without("down", "no-answer", failure.message))
+}
+
+fn read(value: serde_json::Value) -> Result<RelayStatus, Failure> {
+    serde_json::from_value(value).map_err(|_| {
+        Failure::new(
+            Code::Failed,
+            "its relay gave an answer that cannot be read: is it another version?",
+        )
+    })
+}
+
+/// Makes a machine's relay try, or probe, now; exit 0 when its link is up then.
+pub(super) async fn reconnect<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {
+    let known = context.known(name)?;
+    let endpoint = endpoint(context, name)?;
+    let Ok(mut client) = LocalClient::connect(&endpoint).await else {
+        let route = known.routes.first().map_or("ROUTE", String::as_str);
+        let message = format!(
+            "no relay runs for '{name}' here: `keepline remote connect {route} --headless` starts one"
+        );
+        return Err(Failure::new(Code::Unreachable, message));
+    };
+    let status = client
+        .call("relay.reconnect", json!({}), context.common.timeout)
+        .await
+        .and_then(read)?;
+    if context.common.json {
+        print::stdout(&json_line(&status)?)?;
+    }
+    if status.state == "up" {
+        let said = format!("{name}: up, round trip {}\n", milliseconds(status.rtt_us));
+        return Ok(if context.common.json {
+            Said::Exit(0)
+        } else {
+            Said::Data(said)
         });
-    answer.unwrap_or_else(|failure| without("down", Some(failure.message)))
+    }
+    let message = status.message.as_deref().unwrap_or("no reason is known");
+    let next = match status.retry_ms {
+        Some(retry_ms @ 1..) => format!("; the next try is in {}", in_seconds(retry_ms)),
+        _ => String::new(),
+    };
+    let message = format!("{name}: {}: {message}{next}", status.state);
+    Ok(Said::Exit(print::fail(&Failure::new(
+        Code::Unreachable,
+        message,
+    ))))
 }
 
 pub(super) fn forget<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {

@@ -42,6 +42,7 @@ pub(super) async fn run<H: Host>(consumer: Consumer, context: &Context<H>) -> u8
         Consumer::RemoteRevoke(device) => remote::revoke(context, device).await,
         Consumer::KnownDaemons => known::list(context).await,
         Consumer::ForgetDaemon(name) => known::forget(context, &name),
+        Consumer::Reconnect(name) => known::reconnect(context, &name).await,
         Consumer::SessionSnapshot => session::snapshot(context).await,
         Consumer::SessionEvents(events) => session::events(context, events).await,
         Consumer::WorkspaceNew(name, change) => workspace::new(context, name, change).await,
@@ -202,6 +203,14 @@ fn cell(row: &Value, field: &str) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     }
+}
+
+/// A round trip as a person reads it; `-` when there is none.
+fn milliseconds(microseconds: Option<u64>) -> String {
+    microseconds.map_or_else(
+        || "-".to_owned(),
+        |rtt| format!("{}.{} ms", rtt / 1000, rtt % 1000 / 100),
+    )
 }
 
 /// A field that is a time, as how long ago it was.

@@ -1,5 +1,6 @@
 //! `remote invite|pending|approve|deny|devices|connections|revoke`.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,14 +9,17 @@ use std::path::{Path, PathBuf};
 use keepline_protocol::api::Empty;
 use keepline_protocol::api::remote::{DeviceChanged, DeviceRef, Invite as Params};
 use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::id::DeviceId;
+use keepline_protocol::invitation::Invitation;
 use keepline_protocol::registry::method::{
     RemoteApprove, RemoteConnections, RemoteDeny, RemoteDevices, RemoteInvite, RemotePending,
     RemoteRevoke,
 };
 use serde_json::json;
 
-use super::{Outcome, Said, ask, json_line};
+use super::{Outcome, Said, ask, json_line, milliseconds};
 use crate::cli::context::{Context, Host};
+use crate::cli::print;
 use crate::cli::settings::Invite;
 use crate::cli::text::{age, clean, now_ms, table};
 
@@ -49,6 +53,12 @@ pub(super) async fn invite<H: Host>(context: &Context<H>, invite: Invite) -> Out
         // It is empty or cut; leaving it would only puzzle whoever finds it.
         let _ = std::fs::remove_file(&path);
     })?;
+    if names_no_way(&invited.file) {
+        print::note(
+            "the invitation names no way to this daemon, which listens nowhere: start it with --remote-ws, or name a \
+             --route that leads to its socket",
+        );
+    }
     Ok(Said::Data(if context.common.json {
         json_line(&json!({
             "file": path.to_string_lossy(),
@@ -58,6 +68,10 @@ pub(super) async fn invite<H: Host>(context: &Context<H>, invite: Invite) -> Out
     } else {
         format!("{}\n", path.display())
     }))
+}
+
+fn names_no_way(file: &str) -> bool {
+    Invitation::from_file(file).is_ok_and(|invitation| invitation.routes.is_empty())
 }
 
 fn create(path: &Path) -> std::io::Result<File> {
@@ -104,11 +118,13 @@ pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
     if context.common.json {
         return Ok(Said::Data(json_line(&pending)?));
     }
+    let ids = short_ids(pending.iter().map(|device| device.id));
     let rows: Vec<_> = pending
         .into_iter()
-        .map(|device| {
+        .zip(ids)
+        .map(|(device, id)| {
             vec![
-                device.id.to_string(),
+                id,
                 device.name,
                 device.fingerprint,
                 age(now_ms(), device.since),
@@ -126,20 +142,14 @@ pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
     if context.common.json {
         return Ok(Said::Data(json_line(&devices)?));
     }
+    let ids = short_ids(devices.iter().map(|device| device.device));
     let rows: Vec<_> = devices
         .into_iter()
-        .map(|device| {
-            vec![
-                device.device.to_string(),
-                device.name,
-                device.state,
-                device.fingerprint,
-                age(now_ms(), device.since),
-            ]
-        })
+        .zip(ids)
+        .map(|(device, id)| vec![id, device.name, device.state, age(now_ms(), device.since)])
         .collect();
     Ok(Said::Data(table(
-        &["DEVICE", "NAME", "STATE", "FINGERPRINT", "SINCE"],
+        &["DEVICE", "NAME", "STATE", "SINCE"],
         &rows,
     )))
 }
@@ -151,30 +161,44 @@ pub(super) async fn connections<H: Host>(context: &Context<H>) -> Outcome {
     if context.common.json {
         return Ok(Said::Data(json_line(&connections)?));
     }
+    let ids = short_ids(connections.iter().map(|link| link.device));
     let rows: Vec<_> = connections
         .into_iter()
-        .map(|link| {
+        .zip(ids)
+        .map(|(link, device)| {
             vec![
                 link.name,
                 link.state,
-                link.carrier,
-                link.peer,
-                link.epoch.to_string(),
-                link.rtt_us.map_or_else(
-                    || "-".to_owned(),
-                    |rtt| format!("{}.{} ms", rtt / 1000, rtt % 1000 / 100),
-                ),
                 age(now_ms(), link.since),
-                link.device.to_string(),
+                link.lease_ms
+                    .map_or_else(|| "-".to_owned(), |left| format!("{}s", left / 1000)),
+                milliseconds(link.rtt_us),
+                link.peer,
+                device,
             ]
         })
         .collect();
     Ok(Said::Data(table(
-        &[
-            "NAME", "STATE", "CARRIER", "PEER", "EPOCH", "RTT", "SINCE", "DEVICE",
-        ],
+        &["NAME", "STATE", "SINCE", "LEASE", "RTT", "PEER", "DEVICE"],
         &rows,
     )))
+}
+
+/// The shortest starts of ids, of eight digits at least, that tell those that are listed apart.
+fn short_ids(ids: impl Iterator<Item = DeviceId>) -> Vec<String> {
+    const DIGITS: usize = 8;
+    let mut ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+    let head = ids.first().map_or(0, |id| id.find('_').unwrap_or(0)) + 1;
+    let longest = ids.first().map_or(0, String::len);
+    let different = |length: usize| {
+        let starts: BTreeSet<&str> = ids.iter().map(|id| &id[..length]).collect();
+        starts.len()
+    };
+    let length = (head + DIGITS..longest)
+        .find(|length| different(*length) == different(longest))
+        .unwrap_or(longest);
+    ids.iter_mut().for_each(|id| id.truncate(length));
+    ids
 }
 
 pub(super) async fn approve<H: Host>(context: &Context<H>, device: String) -> Outcome {
@@ -198,4 +222,26 @@ fn said<H>(context: &Context<H>, changed: &DeviceChanged) -> Outcome {
     } else {
         format!("{} {}\n", changed.device, clean(&changed.state))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_ids_tell_devices_apart() {
+        let id = |last: u8| {
+            let mut bytes = [7; 16];
+            bytes[5] = last;
+            DeviceId::from_bytes(bytes)
+        };
+        assert_eq!(short_ids([id(1)].into_iter()), ["dev_07070707"]);
+        assert_eq!(
+            short_ids([id(1), id(2)].into_iter()),
+            ["dev_070707070701", "dev_070707070702"]
+        );
+        // A device may have several links.
+        assert_eq!(short_ids([id(1), id(1)].into_iter())[1], "dev_07070707");
+        assert!(short_ids(std::iter::empty()).is_empty());
+    }
 }

@@ -77,34 +77,35 @@ pub(super) fn table_of(rows: Vec<Value>) -> String {
                 name if name == "-" => cell(row, "title"),
                 name => name,
             };
-            let exit = match cell(row, "exit") {
-                exit if exit == "-" => String::new(),
-                exit => format!(" {exit}"),
-            };
             let size = row.get("size").unwrap_or(&Value::Null);
             vec![
                 cell(row, "id"),
                 name,
-                format!("{}{exit}", cell(row, "lifecycle")),
+                format!("{}{}", cell(row, "lifecycle"), exit(row)),
                 format!("{}x{}", cell(size, "cols"), cell(size, "rows")),
-                cell(row, "pid"),
                 age_cell(row, "used_ms"),
-                cell(row, "workspace_id"),
             ]
         })
         .collect();
-    table(
-        &[
-            "TERMINAL",
-            "NAME",
-            "STATE",
-            "SIZE",
-            "PID",
-            "USED",
-            "WORKSPACE",
-        ],
-        &cells,
-    )
+    table(&["TERMINAL", "NAME", "STATE", "SIZE", "USED"], &cells)
+}
+
+/// How a terminal ended, as it stands behind its state; nothing for one that lives.
+fn exit(row: &Value) -> String {
+    let exit = row.get("exit").unwrap_or(&Value::Null);
+    let member = |name| exit.get(name).map(|_| cell(exit, name));
+    if exit.is_null() {
+        String::new()
+    } else if let Some(status) = member("status") {
+        format!(" {status}")
+    } else if let Some(signal) = member("signal") {
+        format!(" by signal {signal}")
+    } else {
+        format!(
+            ", {}",
+            member("reason").unwrap_or_else(|| cell(row, "exit"))
+        )
+    }
 }
 
 /// Sends the text, a long one in pieces. Each piece is one conversation of its own, so that a repetition on the way
