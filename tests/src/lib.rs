@@ -7,8 +7,9 @@
 //! | [`process`] | a child process and what it printed so far |
 //! | [`pipe_io`] | `attach --pipe-io` |
 //! | [`pty`] | a child under a PTY, as a person has it |
-//! | [`proxy`] | a TCP proxy that cuts at chosen bytes |
+//! | [`proxy`] | a TCP proxy that cuts at chosen bytes, or swallows them |
 //! | [`shaper`] | a TCP relay with a rate, a delay and a queue |
+//! | [`refuser`] | a stranger at a daemon's port, who refuses in clear |
 //! | [`peer`] | the other end of a daemon's port, by hand: HTTP, WebSocket, a whole handshake |
 //! | [`rpc`] | the local socket, by hand |
 //! | [`screen`] | what a consumer's screen shows |
@@ -23,6 +24,7 @@ pub mod pipe_io;
 pub mod process;
 pub mod proxy;
 pub mod pty;
+pub mod refuser;
 pub mod rpc;
 pub mod screen;
 pub mod shaper;

@@ -1,4 +1,5 @@
-//! A TCP proxy between a relay and a daemon that cuts the connection at chosen bytes.
+//! A TCP proxy between a relay and a daemon that cuts the connection at chosen bytes, swallows all of them, or lets them
+//! through slowly.
 //!
 //! ```text
 //!   relay ⇄ proxy ⇄ daemon          a connection:  handshake ──two messages from the daemon──▶ up
@@ -11,6 +12,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +70,22 @@ struct Shared {
     handshake: Option<[u64; 2]>,
     /// The connection that has passed a byte last.
     current: Option<Arc<[TcpStream; 2]>>,
+    /// Connections so far.
+    connections: u64,
+    /// The last of those whose bytes vanish.
+    swallowed: u64,
+    /// Where connections lead instead of to the daemon.
+    elsewhere: Option<SocketAddr>,
+    /// Bytes a second, each way.
+    rate: Option<u32>,
     black: bool,
+    hole: bool,
     closed: bool,
 }
 
 /// One connection.
 struct Connection {
+    number: u64,
     ends: Arc<[TcpStream; 2]>,
     passed: [u64; 2],
     messages: Messages,
@@ -94,13 +106,19 @@ impl Proxy {
         let shared = Arc::clone(&proxy.shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let state = shared.lock().unwrap();
+                let mut state = shared.lock().unwrap();
                 if state.closed {
                     return;
                 }
+                state.connections += 1;
+                let number = state.connections;
+                if state.hole {
+                    state.swallowed = number;
+                }
                 if !state.black {
+                    let daemon = state.elsewhere.unwrap_or(daemon);
                     drop(state);
-                    serve(stream, daemon, &shared);
+                    serve(number, stream, daemon, &shared);
                 }
             }
         });
@@ -136,9 +154,30 @@ impl Proxy {
         }
     }
 
-    /// Takes connections again.
+    /// From now on every byte vanishes, on each connection that is there or comes until [`restore`](Self::restore), and
+    /// neither end is told: a dead path.
+    pub fn swallow(&self) {
+        let mut shared = self.shared.lock().unwrap();
+        shared.hole = true;
+        shared.swallowed = shared.connections;
+    }
+
+    /// Takes connections again. What was swallowed stays so.
     pub fn restore(&self) {
-        self.shared.lock().unwrap().black = false;
+        let mut shared = self.shared.lock().unwrap();
+        shared.black = false;
+        shared.hole = false;
+    }
+
+    /// Leads connections that come from now on to `address` instead of to the daemon, or to the daemon again.
+    pub fn lead_to(&self, address: Option<SocketAddr>) {
+        self.shared.lock().unwrap().elsewhere = address;
+    }
+
+    /// Lets no more than so many bytes a second through, each way. What waits for that is in the buffers of the kernel,
+    /// which are left as large as they come: the queue is long.
+    pub fn limit(&self, bytes_per_second: u32) {
+        self.shared.lock().unwrap().rate = Some(bytes_per_second);
     }
 }
 
@@ -151,7 +190,7 @@ impl Drop for Proxy {
     }
 }
 
-fn serve(relay: TcpStream, daemon: SocketAddr, shared: &Arc<Mutex<Shared>>) {
+fn serve(number: u64, relay: TcpStream, daemon: SocketAddr, shared: &Arc<Mutex<Shared>>) {
     // No daemon there: the relay sees its connection end.
     let Ok(daemon) = TcpStream::connect(daemon) else {
         return;
@@ -160,6 +199,7 @@ fn serve(relay: TcpStream, daemon: SocketAddr, shared: &Arc<Mutex<Shared>>) {
         stream.set_nodelay(true).unwrap();
     }
     let connection = Arc::new(Mutex::new(Connection {
+        number,
         ends: Arc::new([relay, daemon]),
         passed: [0; 2],
         messages: Messages::default(),
@@ -178,20 +218,33 @@ fn pump(direction: Direction, connection: &Mutex<Connection>, shared: &Mutex<Sha
     };
     let mut chunk = [0; 4096];
     loop {
-        let count = match from.read(&mut chunk) {
-            Ok(0) | Err(_) => return end(&ends, false),
-            Ok(count) => count,
-        };
-        let (passes, cut) = {
+        let read = from.read(&mut chunk);
+        let (passes, cut, pause) = {
             let mut shared = shared.lock().unwrap();
             let mut connection = connection.lock().unwrap();
-            connection.pass(direction, &chunk[..count], &mut shared)
+            let count = match read {
+                // The end vanishes like everything else; the other end gives up by itself.
+                Ok(0) | Err(_) if connection.number <= shared.swallowed => return,
+                Ok(0) | Err(_) => return end(&ends, false),
+                Ok(count) => count,
+            };
+            if connection.number <= shared.swallowed {
+                continue;
+            }
+            let (passes, cut) = connection.pass(direction, &chunk[..count], &mut shared);
+            let pause = shared
+                .rate
+                .map(|rate| Duration::from_secs(1) * u32::try_from(passes).unwrap() / rate);
+            (passes, cut, pause)
         };
         if to.write_all(&chunk[..passes]).is_err() {
             return end(&ends, false);
         }
         if let Some(cut) = cut {
             return end(&ends, cut.reset);
+        }
+        if let Some(pause) = pause {
+            std::thread::sleep(pause);
         }
     }
 }
