@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_tungstenite::client_async_with_config;
-use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
 use crate::bounds::CONNECT_TIME;
 use crate::packet::{Carrier, web_socket_config};
@@ -83,6 +83,13 @@ fn not_a_daemon(route: &Route, error: tungstenite::Error) -> DialError {
             return DialError::Connect {
                 route: route.to_string(),
                 source,
+            };
+        }
+        // A tunnel whose other end finds nobody takes the connection and closes it.
+        tungstenite::Error::Protocol(ProtocolError::HandshakeIncomplete) => {
+            return DialError::Connect {
+                route: route.to_string(),
+                source: io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed at once"),
             };
         }
         tungstenite::Error::Http(response) => format!("it answered HTTP {}", response.status()),

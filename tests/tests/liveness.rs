@@ -25,9 +25,11 @@ impl Counting {
         let daemon = owner.listening_daemon();
         let proxy = Proxy::start(&daemon.address());
         let relay = laptop.enrol(&owner, &proxy.route(), "box");
-        let count = "n=0; while :; do n=$((n+1)); echo \"line $n.\"; sleep 0.02; done";
+        // Not before it is attached to: what a snapshot shows is no lines.
+        let count = "read; n=0; while :; do n=$((n+1)); echo \"line $n.\"; sleep 0.02; done";
         let terminal = laptop.terminal(&["--machine", "box", "--", "bash", "-c", count]);
-        let consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
+        let mut consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
+        consumer.type_text("\n");
         consumer.output().wait_for("line 10.");
         Counting {
             owner,
@@ -262,13 +264,12 @@ fn a_person_is_told_once_what_a_relay_waits_for() {
     let Counting {
         laptop,
         daemon,
-        proxy,
         relay,
         ..
     } = counting;
     drop(relay);
-    let route = proxy.route();
-    let relay = ["remote", "connect", &route, "--headless"];
+    let route = daemon.route();
+    let relay = ["remote", "connect", &route, "--headless", "--name", "box"];
     let relay = Process::spawn(&mut laptop.command(&relay));
     relay.stderr.wait_for("box: connected");
     daemon.stop();
