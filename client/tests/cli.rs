@@ -470,7 +470,7 @@ async fn tables_are_for_people() {
     }
     let terminal = |id: &str, exit: Value| {
         json!({"id": format!("term_{}", id.repeat(32)), "index": 1, "name": "build",
-        "lifecycle": "ended", "exit": exit, "size": {"cols": 80, "rows": 24}, "used_ms": 1})
+        "lifecycle": "ended", "exit": exit, "size": {"cols": 80, "rows": 24}, "used_ms": 0})
     };
     let rows = [
         terminal("a", json!({"status": 2})),

@@ -22,6 +22,7 @@ async fn watch_sleep(nudge: &Notify) {
         sleep(SURROUNDINGS_LOOK).await;
         let now = since_boot();
         if was_stopped(before, now) {
+            tracing::info!("this process or its machine was stopped for a while");
             nudge.notify_one();
         }
         before = now;
@@ -54,6 +55,7 @@ async fn watch_network(route: &Route, nudge: &Notify) {
         let now = daemon.and_then(local_address);
         // Without any way there is nothing to try.
         if now.is_some() && now != before {
+            tracing::info!("the way to the daemon is another one");
             nudge.notify_one();
         }
         before = now;
