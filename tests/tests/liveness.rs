@@ -119,6 +119,44 @@ fn a_relay_that_was_stopped_comes_back_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_relay_that_wakes_doubts_its_link_and_finds_that_the_path_has_died() {
+    let counting = Counting::start();
+    drop(counting.relay);
+    let route = counting.proxy.route();
+    let connect = ["remote", "connect", &route, "--headless", "--json"];
+    let mut connect = counting.laptop.command(&connect);
+    let relay = Process::spawn(connect.env("KEEPLINE_LOG", "info"));
+    relay
+        .stdout
+        .wait_json("a link that the daemon has answered on", |line| {
+            line["rtt_us"].as_u64()
+        });
+    let stopped = Stopped::stop(relay.pid());
+    counting.proxy.swallow();
+    let detached = |links: &Value| links[0]["state"] == "detached";
+    wait_until("a detached link", || {
+        let links = counting.owner.json(&["remote", "connections"]);
+        if detached(&links) { Ok(()) } else { Err(links) }
+    });
+    counting.proxy.restore();
+    // Shorter stops are no reason to doubt anything.
+    std::thread::sleep(Duration::from_secs(4));
+    drop(stopped);
+    relay.stderr.wait_for("was stopped for a while");
+    relay.stdout.wait_json("what the probe finds", |line| {
+        (line["reason"] == "silent").then_some(())
+    });
+    wait_until("a link that is up again", || {
+        let last = relay.stdout.json_lines().pop().unwrap_or_default();
+        if last["state"] == "up" && last["epoch"].as_u64() > Some(1) {
+            Ok(())
+        } else {
+            Err(relay.stdout.text())
+        }
+    });
+}
+
+#[test]
 fn a_daemon_that_was_stopped_is_found_again_and_nothing_is_lost() {
     let counting = Counting::start();
     let before = counting.link();
@@ -272,7 +310,7 @@ fn a_person_is_told_once_what_a_relay_waits_for() {
     let relay = ["remote", "connect", &route, "--headless", "--name", "box"];
     let relay = Process::spawn(&mut laptop.command(&relay));
     relay.stderr.wait_for("box: connected");
-    daemon.stop();
+    daemon.kill();
     relay.stderr.wait_for("trying again");
     for _ in 0..3 {
         let output = laptop.run(&["remote", "reconnect", "box"]);
