@@ -1,5 +1,4 @@
-//! A TCP proxy between a relay and a daemon that cuts the connection at chosen bytes, swallows all of them, or lets them
-//! through slowly.
+//! A TCP proxy between a relay and a daemon that cuts the connection at chosen bytes, or swallows all of them.
 //!
 //! ```text
 //!   relay ⇄ proxy ⇄ daemon          a connection:  handshake ──two messages from the daemon──▶ up
@@ -12,7 +11,6 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +74,6 @@ struct Shared {
     swallowed: u64,
     /// Where connections lead instead of to the daemon.
     elsewhere: Option<SocketAddr>,
-    /// Bytes a second, each way.
-    rate: Option<u32>,
     black: bool,
     hole: bool,
     closed: bool,
@@ -173,12 +169,6 @@ impl Proxy {
     pub fn lead_to(&self, address: Option<SocketAddr>) {
         self.shared.lock().unwrap().elsewhere = address;
     }
-
-    /// Lets no more than so many bytes a second through, each way. What waits for that is in the buffers of the kernel,
-    /// which are left as large as they come: the queue is long.
-    pub fn limit(&self, bytes_per_second: u32) {
-        self.shared.lock().unwrap().rate = Some(bytes_per_second);
-    }
 }
 
 impl Drop for Proxy {
@@ -219,7 +209,7 @@ fn pump(direction: Direction, connection: &Mutex<Connection>, shared: &Mutex<Sha
     let mut chunk = [0; 4096];
     loop {
         let read = from.read(&mut chunk);
-        let (passes, cut, pause) = {
+        let (passes, cut) = {
             let mut shared = shared.lock().unwrap();
             let mut connection = connection.lock().unwrap();
             let count = match read {
@@ -231,20 +221,13 @@ fn pump(direction: Direction, connection: &Mutex<Connection>, shared: &Mutex<Sha
             if connection.number <= shared.swallowed {
                 continue;
             }
-            let (passes, cut) = connection.pass(direction, &chunk[..count], &mut shared);
-            let pause = shared
-                .rate
-                .map(|rate| Duration::from_secs(1) * u32::try_from(passes).unwrap() / rate);
-            (passes, cut, pause)
+            connection.pass(direction, &chunk[..count], &mut shared)
         };
         if to.write_all(&chunk[..passes]).is_err() {
             return end(&ends, false);
         }
         if let Some(cut) = cut {
             return end(&ends, cut.reset);
-        }
-        if let Some(pause) = pause {
-            std::thread::sleep(pause);
         }
     }
 }

@@ -6,6 +6,7 @@ use keepline_tests::pipe_io::{PipeIo, RESET};
 use keepline_tests::process::{Process, Signal, signal_process};
 use keepline_tests::proxy::Proxy;
 use keepline_tests::refuser::Refuser;
+use keepline_tests::shaper::{Path, Shaper};
 use keepline_tests::{Daemon, Machine, Relay, wait_until};
 use serde_json::Value;
 
@@ -204,13 +205,19 @@ fn a_saturated_link_is_never_taken_for_dead() {
         .ok()
         .and_then(|seconds| seconds.parse().ok())
         .unwrap_or(15);
-    let counting = Counting::start();
-    counting.proxy.limit(64_000);
-    let before = counting.link();
-    let yes = counting
-        .laptop
-        .terminal(&["--machine", "box", "--", "yes", "0123456789abcdef"]);
-    let mut flood = counting.laptop.pipe_io(&yes, &["--machine", "box"]);
+    let (owner, laptop) = (Machine::new(), Machine::new());
+    let daemon = owner.listening_daemon();
+    let path = Path {
+        rate: 64_000,
+        delay: Duration::from_millis(25),
+        queue: Duration::from_millis(500),
+    };
+    let shaper = Shaper::start(&daemon.address(), path);
+    let relay = laptop.enrol(&owner, &shaper.route(), "box");
+    let before = owner.json(&["remote", "connections"])[0].clone();
+    let argv = ["--machine", "box", "--", "yes", "0123456789abcdef"];
+    let yes = laptop.terminal(&argv);
+    let mut flood = laptop.pipe_io(&yes, &["--machine", "box"]);
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut seen = 0;
     while Instant::now() < end {
@@ -226,11 +233,16 @@ fn a_saturated_link_is_never_taken_for_dead() {
         });
         std::thread::sleep(Duration::from_millis(500));
     }
-    let now = counting.link();
+    let now = owner.json(&["remote", "connections"])[0].clone();
     assert_eq!(now["link"], before["link"], "{now}");
     assert_eq!(now["epoch"], before["epoch"], "{now}");
-    let told = counting.relay.process.stdout.text();
+    let told = relay.process.stdout.text();
     assert!(!told.contains("down"), "{told}");
+    let rate = seen as u64 / seconds;
+    assert!(
+        rate > 20_000,
+        "the path was not full: {rate} bytes a second"
+    );
     println!("{seen} bytes in {seconds} s over one carrier");
 }
 

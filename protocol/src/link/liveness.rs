@@ -1,4 +1,4 @@
-//! Whether the peer is still there.
+//! Whether the peer is still there, and how far away it is.
 //!
 //! ```text
 //!           heard                                                       dead
@@ -11,12 +11,12 @@
 //!
 //! Any authentic packet shows that the peer lives, so a link on which anything flows is never dead. The probes go on
 //! while it does, because their answers measure the round trip: one that waits in a full path behind what was written
-//! before says, already while it waits, that the path is long.
+//! before says, already while it waits, that the path is long. The shortest answers of late are those that waited nowhere.
 
 use std::time::Duration;
 
 use crate::Time;
-use crate::bounds::{DEAD_AFTER, PROBE_AFTER, PROBED_DEAD_AFTER};
+use crate::bounds::{DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, PROBED_DEAD_AFTER, ROUND_TRIP_WINDOW};
 
 /// Between two looks at the clock while an answer is awaited: so a pause of this process is told from the peer's silence.
 const LOOK: Duration = Duration::from_millis(500);
@@ -27,17 +27,23 @@ const ASLEEP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Liveness {
     heard: Time,
-    /// The probe under way: when it was written.
-    under_way: Option<Time>,
-    /// When the next probe is due, once none is under way.
+    /// The probe that was written last.
+    asked: Option<Time>,
+    /// The first probe that is not answered.
+    waiting: Option<Time>,
+    /// When the next probe into silence is due, once none waits.
     probe_at: Time,
-    /// Somebody wants to know: the answer is due soon.
-    wanted: bool,
+    /// Since when somebody wants to know: an answer to a later probe is due soon.
+    wanted: Option<Time>,
     /// When this was last looked at.
     seen: Time,
     round_trip: Option<Duration>,
-    /// How long the probe under way had waited when the peer was last heard: the round trip is at least that.
+    /// How long the first probe that is not answered had waited when the peer was last heard: the round trip is at least
+    /// that.
     waited: Duration,
+    /// The shortest round trips of the present half of the window, which began at this moment, and of the one before.
+    shortest: [Option<Duration>; 2],
+    since: Time,
 }
 
 impl Liveness {
@@ -45,72 +51,113 @@ impl Liveness {
     pub(super) fn new(now: Time) -> Self {
         Liveness {
             heard: now,
-            under_way: None,
+            asked: None,
+            waiting: None,
             probe_at: now,
-            wanted: false,
+            wanted: None,
             seen: now,
             round_trip: None,
             waited: Duration::ZERO,
+            shortest: [None; 2],
+            since: now,
         }
     }
 
     pub(super) fn heard(&mut self, now: Time) {
         self.heard = now;
         self.seen = now;
-        self.waited = self.under_way.map_or(Duration::ZERO, |at| now.since(at));
+        self.waited = self.waiting.map_or(Duration::ZERO, |at| now.since(at));
     }
 
-    /// Takes an answer, whose nonce is the moment of the probe in microseconds. True when somebody wanted it, or it is the
-    /// first one.
+    /// Takes an answer, whose nonce is the moment of the probe in microseconds; earlier probes are answered with it. True
+    /// when somebody wanted it, or it is the first one.
     pub(super) fn answered(&mut self, now: Time, nonce: u64) -> bool {
-        let first = self.round_trip.is_none();
-        let asked = Time::from_epoch(Duration::from_micros(nonce));
-        let sample = now.since(asked);
-        // A nonce that is no moment of ours says nothing.
-        if sample < Duration::from_secs(60) {
-            self.round_trip = Some(
-                self.round_trip
-                    .map_or(sample, |smoothed| (smoothed * 7 + sample) / 8),
-            );
-        }
-        if self.under_way.is_none_or(|at| micros(at) != nonce) {
+        let Some(asked) = self.asked.filter(|asked| nonce <= micros(*asked)) else {
+            // No moment of ours: it says nothing.
             return false;
+        };
+        let at = Time::from_epoch(Duration::from_micros(nonce));
+        let first = self.round_trip.is_none();
+        self.sample(now, now.since(at));
+        if self.waiting.is_some() {
+            // The probe after it was written so much later at the least.
+            self.waiting = (nonce < micros(asked)).then(|| asked.min(at + PROBE_BUSY));
         }
-        self.under_way = None;
         self.waited = Duration::ZERO;
         self.probe_at = now + PROBE_AFTER;
-        std::mem::take(&mut self.wanted) || first
+        let wanted = self.wanted.is_some_and(|since| micros(since) <= nonce);
+        if wanted {
+            self.wanted = None;
+        }
+        wanted || first
+    }
+
+    fn sample(&mut self, now: Time, sample: Duration) {
+        let smoothed = |known: Duration| (known * 7 + sample) / 8;
+        self.round_trip = Some(self.round_trip.map_or(sample, smoothed));
+        if now.since(self.since) > ROUND_TRIP_WINDOW / 2 {
+            self.shortest = [None, self.shortest[0]];
+            self.since = now;
+        }
+        self.shortest[0] = Some(self.shortest[0].map_or(sample, |known| known.min(sample)));
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
+    /// The shortest round trip of late: that of the path without what waits in it.
+    pub(super) fn shortest(&self) -> Option<Duration> {
+        self.shortest.into_iter().flatten().min()
+    }
+
     /// Wants to know now whether the peer is there.
     pub(super) fn probe_now(&mut self, now: Time) {
-        self.under_way = None;
+        self.probe_anew(now);
+        self.wanted = Some(now);
+    }
+
+    fn probe_anew(&mut self, now: Time) {
+        self.waiting = None;
         self.waited = Duration::ZERO;
         self.probe_at = now;
-        self.wanted = true;
     }
 
     /// Gives the nonce of the probe that is due now.
     pub(super) fn probe(&mut self, now: Time) -> Option<u64> {
-        if self.under_way.is_some() || now < self.probe_at {
+        if self.waiting.is_some() || now < self.probe_at {
             return None;
         }
-        self.under_way = Some(now);
-        Some(micros(now))
+        Some(self.ask(now))
+    }
+
+    /// Gives the nonce of a probe that goes along with data: a busy link measures its round trip too.
+    pub(super) fn probe_along(&mut self, now: Time) -> Option<u64> {
+        match self.asked {
+            Some(asked) if now.since(asked) < PROBE_BUSY => None,
+            _ => Some(self.ask(now)),
+        }
+    }
+
+    fn ask(&mut self, now: Time) -> u64 {
+        self.asked = Some(now);
+        self.waiting.get_or_insert(now);
+        micros(now)
     }
 
     /// When silence will have been death.
     fn deadline(&self) -> Time {
         let four_round_trips = self.round_trip.unwrap_or_default().max(self.waited) * 4;
         // A path of which nothing is known may be a long one.
-        if self.wanted && self.round_trip.is_some() {
-            self.heard.max(self.probe_at) + four_round_trips.clamp(PROBED_DEAD_AFTER, DEAD_AFTER.1)
-        } else {
-            self.heard + PROBE_AFTER + four_round_trips.clamp(DEAD_AFTER.0, DEAD_AFTER.1)
+        match self.wanted.filter(|_| self.round_trip.is_some()) {
+            Some(since) => {
+                let patience = four_round_trips.clamp(PROBED_DEAD_AFTER, DEAD_AFTER.1);
+                self.heard.max(since) + patience
+            }
+            None => {
+                let patience = four_round_trips.clamp(DEAD_AFTER.0, DEAD_AFTER.1);
+                self.heard + PROBE_AFTER + patience
+            }
         }
     }
 
@@ -119,8 +166,7 @@ impl Liveness {
     pub(super) fn dead(&mut self, now: Time) -> bool {
         if now.since(self.next()) > ASLEEP {
             self.heard = Time::from_epoch(now.since_epoch().saturating_sub(PROBE_AFTER));
-            self.under_way = None;
-            self.probe_at = now;
+            self.probe_anew(now);
         }
         self.seen = now;
         now >= self.deadline()
@@ -128,7 +174,7 @@ impl Liveness {
 
     /// When to look again: after the last look, also while a carrier that takes nothing holds a probe up.
     pub(super) fn next(&self) -> Time {
-        let look = if self.under_way.is_none() && self.probe_at > self.seen {
+        let look = if self.waiting.is_none() && self.probe_at > self.seen {
             self.probe_at
         } else {
             self.seen + LOOK
@@ -206,6 +252,26 @@ mod tests {
             let _ = liveness.probe(at(heard));
         }
         assert_eq!(death(&mut liveness), at(5_520 + 1_500 + 4 * 3_000));
+    }
+
+    #[test]
+    fn probes_that_go_along_measure_a_busy_path() {
+        let mut liveness = measured(1_000, 20);
+        let first = liveness.probe_along(at(1_600)).unwrap();
+        assert_eq!(liveness.probe_along(at(2_000)), None);
+        let second = liveness.probe_along(at(2_100)).unwrap();
+        liveness.heard(at(2_600));
+        assert_eq!(liveness.waited, Duration::from_secs(1));
+        // An answer to the second is one to both.
+        assert!(!liveness.answered(at(2_600), second));
+        assert_eq!(liveness.waiting, None);
+        assert!(!liveness.answered(at(2_600), first), "late, and no harm");
+        assert_eq!(liveness.shortest(), Some(Duration::from_millis(20)));
+        assert!(
+            !liveness.answered(at(2_600), second + 1),
+            "no probe of ours"
+        );
+        assert_eq!(liveness.shortest(), Some(Duration::from_millis(20)));
     }
 
     #[test]

@@ -495,7 +495,7 @@ impl World {
                     self.counts.silences += 1;
                     self.leave_carrier();
                 }
-                Event::Readable(_) | Event::Writable(_) | Event::Closed(_) => {}
+                Event::Readable(_) | Event::Writable(_) | Event::Alive | Event::Closed(_) => {}
             }
         }
         let present = self.laptop.id;
