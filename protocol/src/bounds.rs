@@ -44,17 +44,18 @@ pub const WINDOWS_LINK_MAX: u64 = 16 << 20;
 /// together. When they are reached the next such messages wait, unread, in the order in which they began.
 pub const GATHERED_LINK_MAX: u64 = 16 << 20;
 /// Milliseconds of the measured rate that a packet's plaintext holds at most: what is in a packet cannot be overtaken.
-pub const PACKET_TIME: Duration = Duration::from_millis(10);
+/// Half of what the design allows, because a packet's first byte is of use only with its last.
+pub const PACKET_TIME: Duration = Duration::from_millis(5);
 /// Bytes that a packet's plaintext may hold however slow the carrier is: less would be all heads.
 pub const PACKET_PLAIN_MIN: usize = 1 << 10;
-/// Milliseconds of the measured rate that the system below may hold unsent: a packet or two to go on with while the next
-/// one is made. A carrier that holds more is not ready to write.
-pub const UNSENT_TIME: Duration = Duration::from_millis(20);
+/// Milliseconds of the measured rate that the system below may hold unsent: a packet to go on with while the next one is
+/// made. A carrier that holds more than half of it is not ready to write.
+pub const UNSENT_TIME: Duration = Duration::from_millis(10);
 /// Bytes that it may hold unsent however slow the carrier is.
 pub const UNSENT_MIN: usize = 2 << 10;
 /// Bytes a second that a carrier is taken for before anything was measured: packets of 2.5 KiB, which 64 KB/s carry in 40
 /// ms and which cost a fast path nothing for the one round trip that they last.
-pub const RATE_FIRST: u64 = 256 << 10;
+pub const RATE_FIRST: u64 = 512 << 10;
 /// Packets under way whose acknowledgement gives a sample of the rate. The next ones give none.
 pub const RATE_MARKS: usize = 1024;
 /// Round trips of half of the window within which the greatest sample counts.

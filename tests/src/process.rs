@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
@@ -62,19 +62,31 @@ impl Seen {
     ///
     /// # Panics
     /// When the stream ended without, or after [`PATIENCE`]; with the end of what was seen.
-    pub fn wait<T>(&self, what: &str, mut look: impl FnMut(&[u8]) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn wait<T>(&self, what: &str, look: impl FnMut(&[u8]) -> Option<T>) -> T {
+        self.wait_within(PATIENCE, look).unwrap_or_else(|| {
+            let state = self.shared.0.lock().unwrap();
+            let tail = &state.bytes[state.bytes.len().saturating_sub(2000)..];
+            let how = if state.ended { "ended" } else { "has no" };
+            let tail = tail.escape_ascii();
+            panic!("{what}: the stream {how} without it; seen: {tail}")
+        })
+    }
+
+    /// Waits until `look` finds something in the bytes so far; nothing when the stream ended without, or after `time`.
+    pub fn wait_within<T>(
+        &self,
+        time: Duration,
+        mut look: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        let deadline = Instant::now() + time;
         let mut state = self.shared.0.lock().unwrap();
         loop {
             if let Some(found) = look(&state.bytes) {
-                return found;
+                return Some(found);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if state.ended || left.is_zero() {
-                let tail = &state.bytes[state.bytes.len().saturating_sub(2000)..];
-                let how = if state.ended { "ended" } else { "has no" };
-                let tail = tail.escape_ascii();
-                panic!("{what}: the stream {how} without it; seen: {tail}");
+                return None;
             }
             state = self.shared.1.wait_timeout(state, left).unwrap().0;
         }

@@ -61,9 +61,9 @@ impl Path {
         Duration::from_secs_f64(bytes as f64 / self.rate as f64)
     }
 
-    /// What the source's socket may hold: a quarter of the queue, so that most of the queue is where it can be counted.
+    /// What the source's socket may hold: an eighth of the queue, so that most of the queue is where it can be counted.
     fn buffer(&self) -> usize {
-        (self.bytes(self.queue) / 4).clamp(2048, 64 << 10)
+        (self.bytes(self.queue) / 8).clamp(2048, 64 << 10)
     }
 
     /// The round trip of a byte that waits nowhere.

@@ -28,7 +28,7 @@ enum Filled {
 impl Link {
     /// The next packet to write, sealed; nothing when there is nothing to say now.
     ///
-    /// Probes and their answers go first, then credit, then the lanes. It holds at most 10 ms of the measured rate, except
+    /// Probes and their answers go first, then credit, then the lanes. It holds little of the measured rate, except
     /// that a frame which the peer misses goes as long as it was, alone.
     pub fn poll_packet(&mut self, now: Time) -> Option<Vec<u8>> {
         self.cipher.as_ref()?;
