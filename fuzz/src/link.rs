@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use keepline_protocol::Time;
 use keepline_protocol::bounds::{
-    FRAME_PAYLOAD_MAX, PACKET_MAX, REPLAY_LINK_MAX, STREAM_WINDOW, STREAMS_MAX,
+    AHEAD_MAX, FRAME_PAYLOAD_MAX, PACKET_MAX, REPLAY_LINK_MAX, STREAM_WINDOW_FIRST, STREAMS_MAX,
 };
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::frame::{Frame, PacketWriter, parse_packet};
@@ -22,6 +22,8 @@ use crate::packets;
 use crate::{Reach, Reached};
 
 const VERSION: u8 = *VERSIONS.end();
+/// Of a new stream: payload bytes sent, and the limit.
+const NOTHING_SENT: (u64, u64) = (0, STREAM_WINDOW_FIRST);
 static FILLER: [u8; FRAME_PAYLOAD_MAX] = [0; FRAME_PAYLOAD_MAX];
 
 /// The link, and what its peer knows of it.
@@ -72,10 +74,19 @@ fn lane(input: &mut Input) -> Lane {
 
 impl Scene {
     fn establish(&mut self, cursors: [u64; 4]) {
+        // A daemon sends some of what is missing before it knows that the client is no recording.
+        let ahead = if self.link.can_resume(cursors) {
+            self.link.missing(cursors, AHEAD_MAX)
+        } else {
+            Vec::new()
+        };
         let established = self
             .link
             .establish(self.now, Cipher::null(), VERSION, cursors);
         self.carriers += u32::from(established.is_ok());
+        if established.is_ok() {
+            self.link.sent_ahead(&ahead);
+        }
         if self.carriers > 1 {
             self.reach.insert(Reached::Resumed);
         }
@@ -83,7 +94,7 @@ impl Scene {
 
     /// One thing that the input says.
     fn act(&mut self, input: &mut Input) {
-        match input.byte() % 14 {
+        match input.byte() % 15 {
             0 => {
                 let length = input.byte().into();
                 let packet = [&[VERSION], input.bytes(length)].concat();
@@ -154,6 +165,10 @@ impl Scene {
                     .written
                     .map(|written| written.wrapping_sub(u64::from(input.byte())));
                 self.establish(cursors);
+            }
+            13 => {
+                let id = self.stream(input);
+                self.link.gather(id, usize::from(input.number()) << 6);
             }
             _ => {
                 let refusal = Refusal::ALL[usize::from(input.byte()) % Refusal::ALL.len()];
@@ -229,7 +244,7 @@ impl Scene {
                 stream: self.foreign(input),
                 limit: match input.byte() {
                     255 => input.large(),
-                    more => STREAM_WINDOW[0] + (u64::from(more) << 12),
+                    more => STREAM_WINDOW_FIRST + (u64::from(more) << 12),
                 },
             },
             7 | 8 => {
@@ -269,11 +284,16 @@ impl Scene {
                     Frame::Data {
                         stream,
                         sequence,
+                        open,
                         payload,
                         ..
                     } if was_up && *sequence == cursors[stream.lane.index()] + 1 => {
                         cursors[stream.lane.index()] += 1;
                         self.taken.entry(*stream).or_default().0 += payload.len() as u64;
+                        // A peer may use a number again when the stream is over, though it should not.
+                        if *open {
+                            self.sent.insert(*stream, NOTHING_SENT);
+                        }
                     }
                     Frame::Reset {
                         stream, sequence, ..
@@ -281,8 +301,7 @@ impl Scene {
                         cursors[stream.lane.index()] += 1;
                     }
                     Frame::Credit { stream, limit } => {
-                        let window = STREAM_WINDOW[stream.lane.index()];
-                        let (_, may) = self.sent.entry(*stream).or_insert((0, window));
+                        let (_, may) = self.sent.entry(*stream).or_insert(NOTHING_SENT);
                         *may = (*may).max(*limit);
                     }
                     _ => {}
@@ -327,8 +346,7 @@ impl Scene {
             if *sequence == *written + 1 {
                 *written += 1;
                 if let Frame::Data { payload, .. } = &frame {
-                    let window = STREAM_WINDOW[stream.lane.index()];
-                    let (sent, may) = self.sent.entry(*stream).or_insert((0, window));
+                    let (sent, may) = self.sent.entry(*stream).or_insert(NOTHING_SENT);
                     *sent += payload.len() as u64;
                     assert!(sent <= may, "more than the peer granted");
                 }
@@ -351,7 +369,7 @@ impl Scene {
             }
         }
         // One call takes at most one packet, a frame has at least four bytes, and none makes more than two events.
-        assert!(events <= PACKET_MAX / 2 + 2 * STREAMS_MAX);
+        assert!(events <= PACKET_MAX / 2 + 4 * STREAMS_MAX);
         assert!(self.link.replay_bytes() <= REPLAY_LINK_MAX + 4 * PACKET_MAX);
         if self.link.rekeys() > 0 {
             self.reach.insert(Reached::Rekeyed);
