@@ -361,7 +361,7 @@ impl Scene {
             events += 1;
             match event {
                 Event::Opened(id) => self.streams.push(id),
-                Event::Readable(_) | Event::Writable(_) => {}
+                Event::Readable(_) | Event::Writable(_) | Event::Alive => {}
                 Event::CarrierDead => self.link.carrier_lost(),
                 Event::Closed(refusal) => {
                     self.reach.insert(Reached::Closed(refusal.number()));
