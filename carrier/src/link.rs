@@ -184,6 +184,12 @@ impl Link {
         self.shared.lock().core.cursors()
     }
 
+    /// Bytes kept for replay.
+    #[must_use]
+    pub fn replay_bytes(&self) -> usize {
+        self.shared.lock().core.replay_bytes()
+    }
+
     /// Whether the two are the same link.
     #[must_use]
     pub fn is(&self, other: &Link) -> bool {

@@ -22,14 +22,14 @@ use keepline_protocol::handshake::{
 use keepline_protocol::id::InvitationId;
 use keepline_protocol::invitation::Secret;
 use keepline_protocol::refusal::Refusal;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bounds::{PARTING_TIME, PENDING_HELD, PENDING_SILENCE};
 use crate::daemon::Daemon;
+use crate::gate::{Lost, Place};
 use crate::links::Admitted;
 use crate::services::{self, Caller};
-use crate::session::{Claim, Decision, Reason};
+use crate::session::{Claim, Decision, Reason, Standing};
 
 /// Why a carrier got no link.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,8 @@ enum Turned {
     Refused(Refusal),
     #[error("not keepline's protocol")]
     Foreign,
+    #[error("pushed out by newer connections")]
+    PushedOut,
 }
 
 /// What is to be done with an authenticated device.
@@ -60,43 +62,65 @@ enum Decided {
 type Proved = (Authenticated, Option<InvitationId>);
 
 impl Daemon {
-    /// Serves a carrier from its first byte to its end. `peer` says where it comes from, for people; `half_open` is the
-    /// place that it takes until it has proved who it is.
-    pub async fn serve_carrier(
+    /// Serves a carrier that passed no gate from its first byte to its end. `peer` says where it comes from, for people.
+    pub async fn serve_carrier(&self, mut carrier: Carrier, peer: String) {
+        let shaken = timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier, None)).await;
+        let shaken = shaken.unwrap_or(Err(Turned::Slow));
+        self.admit(shaken, carrier, &peer).await;
+    }
+
+    /// As [`serve_carrier`](Self::serve_carrier), with the place at the gate that the carrier holds until it has proved who
+    /// it is.
+    pub(crate) async fn serve_gated(
         &self,
-        carrier: Carrier,
-        peer: String,
-        half_open: Option<OwnedSemaphorePermit>,
+        mut carrier: Carrier,
+        peer: &str,
+        place: Place,
+        mut lost: Lost,
     ) {
-        if let Err(turned) = self.admit(carrier, &peer, half_open).await {
+        let shaken = tokio::select! {
+            shaken = timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier, Some(&place))) => {
+                shaken.unwrap_or(Err(Turned::Slow))
+            }
+            () = lost.wait() => Err(Turned::PushedOut),
+        };
+        if let Err(Turned::Slow | Turned::Foreign | Turned::Handshake(_)) = shaken {
+            place.misbehaved();
+        }
+        drop(place);
+        self.admit(shaken, carrier, peer).await;
+    }
+
+    async fn admit(&self, shaken: Result<Shaken, Turned>, carrier: Carrier, peer: &str) {
+        let admitted = match shaken {
+            Ok(Shaken::Proved(proved)) => self.admit_proved(*proved, carrier, peer).await,
+            Ok(Shaken::Begun(begun)) => self.admit_begun(*begun, carrier, peer).await,
+            Err(turned) => Err(turned),
+        };
+        if let Err(turned) = admitted {
             tracing::info!(%peer, %turned, "a connection got no link");
         }
     }
 
-    async fn admit(
+    async fn shake_hands(
         &self,
-        mut carrier: Carrier,
-        peer: &str,
-        half_open: Option<OwnedSemaphorePermit>,
-    ) -> Result<(), Turned> {
-        let end = Instant::now() + HANDSHAKE_TIME;
-        let first = timeout_at(end, self.first_message(&mut carrier))
-            .await
-            .map_err(|_| Turned::Slow)??;
-        match first {
+        carrier: &mut Carrier,
+        place: Option<&Place>,
+    ) -> Result<Shaken, Turned> {
+        match self.first_message(carrier).await? {
             Responder::Anonymous(first) => {
-                let proved = timeout_at(end, self.prove(*first, &mut carrier))
-                    .await
-                    .map_err(|_| Turned::Slow)??;
-                drop(half_open);
-                self.admit_proved(proved, carrier, peer).await
+                let proved = self.prove(*first, carrier).await?;
+                Ok(Shaken::Proved(Box::new(proved)))
             }
             Responder::Named(first) => {
-                let begun = timeout_at(end, self.begin(*first, &mut carrier))
-                    .await
-                    .map_err(|_| Turned::Slow)??;
-                drop(half_open);
-                self.admit_begun(begun, carrier, peer).await
+                let device = first.hello.certificate.identity().device_id();
+                if let Some(place) = place
+                    && self.inner.session.standing(device) == Some(Standing::Enrolled)
+                {
+                    place.proved(device);
+                }
+                let begun = self.begin(*first, carrier).await?;
+                Ok(Shaken::Begun(Box::new(begun)))
             }
         }
     }
@@ -364,6 +388,14 @@ impl Daemon {
             .run(hello.link.id, link, number, carrier)
             .await;
     }
+}
+
+/// A handshake whose client has proved who it is.
+enum Shaken {
+    /// By XX.
+    Proved(Box<Proved>),
+    /// By IK.
+    Begun(Box<Begun>),
 }
 
 /// A handshake with IK that the client's first packet has proved.

@@ -131,12 +131,23 @@ pub const LOCK_POLL: Duration = Duration::from_millis(10);
 /// Bytes of the daemon's key file: about 250 are needed. A longer one is refused.
 pub const KEY_FILE_MAX: usize = 4096;
 /// Connections that have not proved who they are: each holds at most a request head and a handshake message. When all
-/// are taken, a new connection is dropped.
+/// are taken, the oldest one of the source that weighs most is closed for a new one.
 pub const HALF_OPEN_MAX: usize = 256;
+/// Such connections of one enrolled device, whose first message may be a recording. The device's oldest is closed for one
+/// more.
+pub const HALF_OPEN_DEVICE_MAX: u32 = 4;
+/// Sources whose bad behaviour is remembered. Past it the one seen longest ago is forgotten.
+pub const SOURCES_MAX: usize = 4096;
+/// Bad handshakes of one source that count. More make it no worse, so that it is forgiven within minutes.
+pub const BAD_BEHAVIOUR_MAX: u32 = 1 << 10;
+/// Time in which what is remembered of a source halves.
+pub const BAD_BEHAVIOUR_HALVES: Duration = Duration::from_secs(10);
 /// How long a pending device's carrier is held open. Then it is told `pending` and comes back by itself.
 pub const PENDING_HELD: Duration = Duration::from_secs(600);
 /// Silence after which a held carrier counts as dead: several probes went unanswered.
 pub const PENDING_SILENCE: Duration = Duration::from_secs(10);
+/// Between two tries to accept a connection, while the system has no descriptor for one.
+pub const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How long a refused client may take to read why. Then it is dropped.
 pub const PARTING_TIME: Duration = Duration::from_secs(2);
 /// How long an invitation can be claimed when its maker does not say.
@@ -154,7 +165,20 @@ pub const OBSERVED_PAUSE: Duration = Duration::from_millis(100);
 pub const STOP_TIME: Duration = Duration::from_millis(1500);
 /// How long a vote for a terminal's size outlives its link's carrier: a short cut must not resize what others look at.
 pub const VOTE_KEPT: Duration = Duration::from_secs(10);
-/// Links that are kept, with a carrier or in their lease: each may hold 8 MiB for replay. One more is refused as busy.
+/// Links that are kept, with a carrier or in their lease. One more is refused as busy.
 pub const LINKS_MAX: usize = 1024;
+/// Links of one device: each of its clients has one, and each link may hold what the protocol's bounds allow a link. One
+/// more is refused as busy.
+pub const LINKS_DEVICE_MAX: usize = 16;
+/// Ids of ended links that are remembered, so that no attempt which was long on its way opens one again. Past it the
+/// oldest is forgotten.
+pub const LINKS_ENDED_MAX: usize = 1024;
+/// Bytes that all links together keep for replay. Past it the link that has been without a carrier for longest is ended
+/// early.
+pub const REPLAY_DAEMON_MAX: usize = 256 << 20;
+/// Between two looks at [`REPLAY_DAEMON_MAX`].
+pub const REPLAY_LOOK: Duration = Duration::from_secs(1);
+/// Requests of one link that are worked on at once, conversations not counted. The next ones wait.
+pub const REQUESTS_AT_ONCE: usize = 64;
 /// Between two tries to record that a terminal ended, while the disk takes nothing.
 pub const RECORD_AGAIN: Duration = Duration::from_secs(1);

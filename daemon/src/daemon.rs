@@ -16,7 +16,7 @@ use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::refusal::Refusal;
 use tokio::sync::watch;
 
-use crate::bounds::KEY_FILE_MAX;
+use crate::bounds::{KEY_FILE_MAX, REPLAY_DAEMON_MAX, REPLAY_LOOK};
 use crate::links::Links;
 use crate::services::{self, Caller};
 use crate::session::{Session, files};
@@ -77,6 +77,7 @@ impl Daemon {
             inner: Arc::new(inner),
         };
         tokio::spawn(daemon.clone().follow_decisions());
+        tokio::spawn(daemon.clone().bound_replay());
         Ok(daemon)
     }
 
@@ -165,6 +166,17 @@ impl Daemon {
         let mut decisions = self.inner.session.decisions();
         while decisions.changed().await.is_ok() {
             self.inner.links.close_refused(&self.inner.session);
+        }
+    }
+
+    /// Keeps what all links hold for replay within its bound.
+    async fn bound_replay(self) {
+        let mut look = tokio::time::interval(REPLAY_LOOK);
+        loop {
+            tokio::select! {
+                () = self.stopped() => return,
+                _ = look.tick() => self.inner.links.shed(REPLAY_DAEMON_MAX),
+            }
         }
     }
 

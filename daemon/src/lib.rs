@@ -26,6 +26,7 @@ pub mod terminal;
 
 mod admission;
 mod daemon;
+mod gate;
 mod links;
 mod listener;
 mod services;

@@ -1,6 +1,6 @@
 //! The links of this daemon: one entry each, from its first carrier to the end of its lease.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,13 +13,43 @@ use keepline_protocol::id::{DeviceId, LinkId};
 use keepline_protocol::identity::Role;
 use keepline_protocol::refusal::Refusal;
 
-use crate::bounds::LINKS_MAX;
+use crate::bounds::{LINKS_DEVICE_MAX, LINKS_ENDED_MAX, LINKS_MAX, REPLAY_DAEMON_MAX};
 use crate::daemon::now_ms;
 use crate::session::{Session, Standing};
 
 pub(crate) struct Links {
     lease: Duration,
-    entries: Mutex<HashMap<LinkId, Entry>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: HashMap<LinkId, Entry>,
+    /// Links that were, the newest last. An attempt that was on its way for long must not open one of them again.
+    ended: VecDeque<LinkId>,
+}
+
+impl Table {
+    fn end(&mut self, id: LinkId, refusal: Refusal) {
+        if let Some(entry) = self.entries.remove(&id) {
+            entry.link.close(refusal);
+            self.ended.push_back(id);
+            if self.ended.len() > LINKS_ENDED_MAX {
+                self.ended.pop_front();
+            }
+        }
+    }
+
+    /// Ends the links for which there is a reason.
+    fn end_those(&mut self, reason: impl Fn(&Entry) -> Option<Refusal>) {
+        let found = self.entries.iter();
+        let ending: Vec<_> = found
+            .filter_map(|(id, entry)| Some((*id, reason(entry)?)))
+            .collect();
+        for (id, refusal) in ending {
+            self.end(id, refusal);
+        }
+    }
 }
 
 struct Entry {
@@ -46,7 +76,7 @@ impl Links {
     pub(crate) fn new(lease: Duration) -> Self {
         Links {
             lease,
-            entries: Mutex::new(HashMap::new()),
+            table: Mutex::new(Table::default()),
         }
     }
 
@@ -54,8 +84,8 @@ impl Links {
         self.lease
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<LinkId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What [`admit`](Self::admit) would answer a message 1 of IK: the link's cursors and the frames that the client misses.
@@ -63,10 +93,10 @@ impl Links {
     pub(crate) fn foresee(&self, hello: &DeviceHello) -> Result<([u64; 4], Vec<Frame>), Refusal> {
         let LinkRequest { id, epoch, cursors } = hello.link;
         let device = hello.certificate.identity().device_id();
-        let entries = self.entries();
-        match (entries.get(&id), cursors) {
-            (None, None) => Ok(([0; 4], Vec::new())),
-            (None, Some(_)) => Err(Refusal::LinkExpired),
+        let table = self.table();
+        match (table.entries.get(&id), cursors) {
+            (None, None) if !table.ended.contains(&id) => Ok(([0; 4], Vec::new())),
+            (None, _) => Err(Refusal::LinkExpired),
             (Some(entry), _) if entry.device != device => Err(Refusal::LinkExpired),
             (Some(entry), _) if epoch <= entry.epoch => Err(Refusal::StaleEpoch),
             (Some(entry), cursors) => {
@@ -92,8 +122,8 @@ impl Links {
     ) -> Result<Admitted, Refusal> {
         let device = hello.certificate.identity().device_id();
         let LinkRequest { id, epoch, cursors } = hello.link;
-        let mut entries = self.entries();
-        if let Some(entry) = entries.get_mut(&id) {
+        let mut table = self.table();
+        if let Some(entry) = table.entries.get_mut(&id) {
             if entry.device != device {
                 return Err(Refusal::LinkExpired);
             }
@@ -109,8 +139,7 @@ impl Links {
             entry.link.fence();
             let link = entry.link.clone();
             if !link.can_resume(peer_cursors) {
-                entries.remove(&id);
-                link.close(Refusal::LinkExpired);
+                table.end(id, Refusal::LinkExpired);
                 return Err(Refusal::LinkExpired);
             }
             let cursors = link.cursors();
@@ -120,17 +149,16 @@ impl Links {
                 cursors,
             });
         }
-        if cursors.is_some() {
+        if cursors.is_some() || table.ended.contains(&id) {
             return Err(Refusal::LinkExpired);
         }
-        entries.retain(|_, entry| {
+        table.end_those(|entry| {
             let superseded = entry.device == device && entry.client == hello.client;
-            if superseded {
-                entry.link.close(Refusal::Superseded);
-            }
-            !superseded
+            superseded.then_some(Refusal::Superseded)
         });
-        if entries.len() >= LINKS_MAX {
+        let of_device = table.entries.values();
+        let of_device = of_device.filter(|entry| entry.device == device).count();
+        if table.entries.len() >= LINKS_MAX || of_device >= LINKS_DEVICE_MAX {
             return Err(Refusal::Busy);
         }
         let link = Link::new(Role::Daemon);
@@ -146,7 +174,7 @@ impl Links {
             opened_ms: now,
             changed_ms: now,
         };
-        entries.insert(id, entry);
+        table.entries.insert(id, entry);
         Ok(Admitted {
             link,
             new: true,
@@ -159,6 +187,7 @@ impl Links {
         let end = link.run(number, carrier).await;
         tracing::info!(link = %id, %end, "a carrier ended");
         self.touch(id);
+        self.shed(REPLAY_DAEMON_MAX);
         let mut phase = link.phase();
         let moved_on = phase.wait_for(|phase| match phase {
             Phase::Up(current) => *current != number,
@@ -176,21 +205,53 @@ impl Links {
     }
 
     fn touch(&self, id: LinkId) {
-        if let Some(entry) = self.entries().get_mut(&id) {
+        if let Some(entry) = self.table().entries.get_mut(&id) {
             entry.changed_ms = now_ms();
         }
     }
 
     /// Ends a link whose lease is over, unless a carrier came in the last moment.
     fn remove(&self, id: LinkId, link: &Link, refusal: Refusal) {
-        let mut entries = self.entries();
+        let mut table = self.table();
         if matches!(*link.phase().borrow(), Phase::Up(_)) {
             return;
         }
-        if entries.get(&id).is_some_and(|entry| entry.link.is(link)) {
-            entries.remove(&id);
+        if table
+            .entries
+            .get(&id)
+            .is_some_and(|entry| entry.link.is(link))
+        {
+            table.end(id, refusal);
         }
         link.close(refusal);
+    }
+
+    /// Ends the links that have been without a carrier for longest while all links keep more than `most` bytes for replay.
+    pub(crate) fn shed(&self, most: usize) {
+        let mut table = self.table();
+        let mut kept: usize = table
+            .entries
+            .values()
+            .map(|entry| entry.link.replay_bytes())
+            .sum();
+        let mut detached: Vec<_> = table
+            .entries
+            .iter()
+            .filter(|(_, entry)| !entry.is_up())
+            .collect();
+        detached.sort_by_key(|(_, entry)| entry.changed_ms);
+        let detached: Vec<_> = detached
+            .into_iter()
+            .map(|(id, entry)| (*id, entry.link.replay_bytes()))
+            .collect();
+        for (id, bytes) in detached {
+            if kept <= most {
+                return;
+            }
+            kept -= bytes;
+            tracing::info!(link = %id, "a link is ended early: {most} bytes are kept for replay");
+            table.end(id, Refusal::LinkExpired);
+        }
     }
 
     /// Ends a link that was admitted and could not be established.
@@ -200,27 +261,23 @@ impl Links {
 
     /// Ends every link.
     pub(crate) fn close_all(&self, refusal: Refusal) {
-        for (_, entry) in self.entries().drain() {
-            entry.link.close(refusal);
-        }
+        self.table().end_those(|_| Some(refusal));
     }
 
     /// Ends the links of devices that may not have one any more.
     pub(crate) fn close_refused(&self, session: &Session) {
-        self.entries().retain(|_, entry| {
-            let refusal = match session.standing(entry.device) {
-                Some(Standing::Revoked) => Refusal::Revoked,
-                Some(Standing::Denied) => Refusal::Denied,
-                _ => return true,
-            };
-            entry.link.close(refusal);
-            false
-        });
+        let reason = |entry: &Entry| match session.standing(entry.device) {
+            Some(Standing::Revoked) => Some(Refusal::Revoked),
+            Some(Standing::Denied) => Some(Refusal::Denied),
+            _ => None,
+        };
+        self.table().end_those(reason);
     }
 
     /// How many links have a carrier.
     pub(crate) fn up(&self) -> usize {
-        self.entries()
+        self.table()
+            .entries
             .values()
             .filter(|entry| entry.is_up())
             .count()
@@ -228,10 +285,10 @@ impl Links {
 
     /// The links, oldest first.
     pub(crate) fn connections(&self) -> Vec<Connection> {
-        let entries = self.entries();
+        let table = self.table();
         let now = now_ms();
         let lease = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        let mut listed: Vec<_> = entries.iter().collect();
+        let mut listed: Vec<_> = table.entries.iter().collect();
         listed.sort_by_key(|(id, entry)| (entry.opened_ms, **id));
         let row = |(id, entry): (&LinkId, &Entry)| Connection {
             link: *id,
@@ -257,5 +314,101 @@ impl Links {
 impl Entry {
     fn is_up(&self) -> bool {
         matches!(*self.link.phase().borrow(), Phase::Up(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use keepline_protocol::cipher::Cipher;
+    use keepline_protocol::identity::Credentials;
+    use keepline_protocol::lane::Lane;
+
+    use super::*;
+
+    fn hello(client: &str, link: u8, epoch: u32, cursors: Option<[u64; 4]>) -> DeviceHello {
+        DeviceHello {
+            certificate: Credentials::generate(Role::Device, &[1; 64])
+                .certificate()
+                .clone(),
+            name: "laptop".to_owned(),
+            client: client.to_owned(),
+            features: 0,
+            link: LinkRequest {
+                id: LinkId::from_bytes([link; 16]),
+                epoch,
+                cursors,
+            },
+        }
+    }
+
+    fn admit(links: &Links, hello: &DeviceHello) -> Result<Admitted, Refusal> {
+        links.admit(hello, Kind::Memory, "test")
+    }
+
+    #[test]
+    fn an_ended_links_id_opens_nothing() {
+        let links = Links::new(Duration::from_secs(1));
+        let first = hello("a", 1, 1, None);
+        assert!(admit(&links, &first).unwrap().new);
+        // The client never heard of it, and asks again.
+        let again = hello("a", 1, 2, None);
+        assert!(!admit(&links, &again).unwrap().new);
+        assert_eq!(admit(&links, &first).err(), Some(Refusal::StaleEpoch));
+        // Another link of the same client takes its place; the old attempt is still on its way.
+        assert!(admit(&links, &hello("a", 2, 1, None)).unwrap().new);
+        let late = hello("a", 1, 9, None);
+        assert_eq!(links.foresee(&late).err(), Some(Refusal::LinkExpired));
+        assert_eq!(admit(&links, &late).err(), Some(Refusal::LinkExpired));
+        assert_eq!(links.connections().len(), 1);
+    }
+
+    #[test]
+    fn a_device_has_so_many_links_and_no_more() {
+        let links = Links::new(Duration::from_secs(1));
+        for number in 0..LINKS_DEVICE_MAX {
+            let client = format!("client-{number}");
+            let number = u8::try_from(number).unwrap();
+            assert!(admit(&links, &hello(&client, number, 1, None)).is_ok());
+        }
+        let more = hello("one-more", 200, 1, None);
+        assert_eq!(admit(&links, &more).err(), Some(Refusal::Busy));
+        // A new link of a client that has one is none more.
+        assert!(admit(&links, &hello("client-3", 201, 1, None)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn replay_beyond_the_bound_costs_the_longest_detached_its_lease() {
+        let links = Links::new(Duration::from_secs(1));
+        let mut kept = Vec::new();
+        for number in 0..4 {
+            let client = format!("client-{number}");
+            let admitted = admit(&links, &hello(&client, number, 1, None)).unwrap();
+            let (near, far) = Carrier::memory();
+            let carrier = admitted.link.establish(Cipher::null(), 1, [0; 4]).unwrap();
+            let (sender, _receiver) = admitted.link.open(Lane::Bulk);
+            sender.send(Bytes::from(vec![0; 1000])).await.unwrap();
+            let link = admitted.link.clone();
+            let served = tokio::spawn(async move { link.run(carrier, near).await });
+            while admitted.link.replay_bytes() < 1000 {
+                tokio::task::yield_now().await;
+            }
+            drop(far);
+            served.await.unwrap();
+            // In the order in which they lost their carrier.
+            let id = LinkId::from_bytes([number; 16]);
+            links.table().entries.get_mut(&id).unwrap().changed_ms = number.into();
+            kept.push((admitted, sender));
+        }
+        links.shed(4 * 1100);
+        assert_eq!(links.connections().len(), 4, "within the bound nobody goes");
+        links.shed(2 * 1100);
+        let left: Vec<_> = links
+            .connections()
+            .iter()
+            .map(|row| row.client.clone())
+            .collect();
+        assert_eq!(left.len(), 2);
+        assert!(left.contains(&"client-2".to_owned()) && left.contains(&"client-3".to_owned()));
     }
 }

@@ -1,18 +1,16 @@
-//! TCP connections, and what they may cost before they are authenticated.
+//! TCP connections, up to where their handshake begins.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::time::Duration;
 
-use keepline_carrier::upgrade;
+use keepline_carrier::upgrade::{self, UpgradeError};
 use keepline_protocol::bounds::HANDSHAKE_TIME;
 use keepline_protocol::failure::{Code, Failure};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::HALF_OPEN_MAX;
+use crate::bounds::ACCEPT_AGAIN;
 use crate::daemon::Daemon;
+use crate::gate::{Gate, Lost, Place};
 
 impl Daemon {
     /// Listens for links on `address` and gives the address that was bound. Off loopback only with `insecure`: the link
@@ -38,37 +36,50 @@ impl Daemon {
     }
 
     async fn accept_all(self, listener: TcpListener) {
-        let half_open = Arc::new(Semaphore::new(HALF_OPEN_MAX));
+        let gate = Gate::new();
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, most likely: others have to end first.
                     tracing::warn!(%error, "cannot accept a connection");
-                    sleep(Duration::from_millis(100)).await;
+                    sleep(ACCEPT_AGAIN).await;
                     continue;
                 }
             };
-            let Ok(slot) = Arc::clone(&half_open).try_acquire_owned() else {
-                tracing::debug!(%peer, "too many half-open connections");
-                continue;
-            };
-            let daemon = self.clone();
-            tokio::spawn(async move {
-                if stream.set_nodelay(true).is_err() {
-                    return;
+            let (place, lost) = gate.enter(peer.ip());
+            let served = self.clone().serve_connection(stream, peer, place, lost);
+            tokio::spawn(served);
+        }
+    }
+
+    async fn serve_connection(
+        self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+        mut lost: Lost,
+    ) {
+        let upgraded = tokio::select! {
+            upgraded = timeout(HANDSHAKE_TIME, upgrade::accept(stream)) => upgraded,
+            () = lost.wait() => return tracing::debug!(%peer, "pushed out before a request"),
+        };
+        match upgraded {
+            Ok(Ok(carrier)) => {
+                self.serve_gated(carrier, &peer.to_string(), place, lost)
+                    .await;
+            }
+            Ok(Err(error)) => {
+                // Who only went away did nothing bad.
+                if !matches!(error, UpgradeError::Io(_)) {
+                    place.misbehaved();
                 }
-                let upgraded = timeout(HANDSHAKE_TIME, upgrade::accept(stream)).await;
-                match upgraded {
-                    Ok(Ok(carrier)) => {
-                        daemon
-                            .serve_carrier(carrier, peer.to_string(), Some(slot))
-                            .await;
-                    }
-                    Ok(Err(error)) => tracing::debug!(%peer, %error, "no link"),
-                    Err(_) => tracing::debug!(%peer, "no request in time"),
-                }
-            });
+                tracing::debug!(%peer, %error, "no link");
+            }
+            Err(_) => {
+                place.misbehaved();
+                tracing::debug!(%peer, "no request in time");
+            }
         }
     }
 }

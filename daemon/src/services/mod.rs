@@ -11,6 +11,7 @@ mod terminal;
 mod workspace;
 
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use keepline_carrier::link::{Link, Phase, Receiver, Sender};
@@ -20,8 +21,9 @@ use keepline_protocol::failure::{Code, Failure, FailureBody};
 use keepline_protocol::id::DeviceId;
 use keepline_protocol::message::{Message, encode_answer, encode_struct};
 use keepline_protocol::registry::{self, Effect, FAILURE, Method, method};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use crate::bounds::REQUESTS_AT_ONCE;
 use crate::daemon::Daemon;
 use crate::session::Origin;
 
@@ -61,10 +63,12 @@ impl Caller {
 
 /// Serves a link's streams until it ends.
 pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
+    let requests = Arc::new(Semaphore::new(REQUESTS_AT_ONCE));
     while let Some((sender, receiver)) = link.accept().await {
         tokio::spawn(serve_stream(
             daemon.clone(),
             caller.clone(),
+            requests.clone(),
             link.phase(),
             sender,
             receiver,
@@ -75,6 +79,7 @@ pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
 async fn serve_stream(
     daemon: Daemon,
     caller: Caller,
+    requests: Arc<Semaphore>,
     phase: watch::Receiver<Phase>,
     sender: Sender,
     mut receiver: Receiver,
@@ -90,7 +95,12 @@ async fn serve_stream(
         method::TerminalAttach::NUMBER => {
             attach::serve(&daemon, &request, &sender, receiver, phase).await
         }
-        _ => sender.send(answer(&daemon, &caller, &request).await).await,
+        _ => {
+            let turn = requests.acquire().await.expect("nobody closes it");
+            let answer = answer(&daemon, &caller, &request).await;
+            drop((turn, request));
+            sender.send(answer).await
+        }
     };
     if served.is_ok() {
         sender.finish();

@@ -192,9 +192,7 @@ async fn serve_local(mut stream: UnixStream, edge: Edge, daemon: Daemon) {
             .ok()
             .and_then(|peer| peer.pid())
             .map_or("local".to_owned(), |pid| format!("pid {pid}"));
-        daemon
-            .serve_carrier(Carrier::unix(stream), peer, None)
-            .await;
+        daemon.serve_carrier(Carrier::unix(stream), peer).await;
     }
 }
 
