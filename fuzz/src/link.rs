@@ -94,7 +94,7 @@ impl Scene {
 
     /// One thing that the input says.
     fn act(&mut self, input: &mut Input) {
-        match input.byte() % 15 {
+        match input.byte() % 16 {
             0 => {
                 let length = input.byte().into();
                 let packet = [&[VERSION], input.bytes(length)].concat();
@@ -170,6 +170,7 @@ impl Scene {
                 let id = self.stream(input);
                 self.link.gather(id, usize::from(input.number()) << 6);
             }
+            14 => self.link.probe_now(self.now),
             _ => {
                 let refusal = Refusal::ALL[usize::from(input.byte()) % Refusal::ALL.len()];
                 // Rarely, or nothing else would be reached.
