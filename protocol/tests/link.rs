@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use keepline_protocol::bounds::{REKEY_AFTER, REKEY_PACKETS, STREAM_WINDOW_FIRST};
+use keepline_protocol::bounds::{
+    REKEY_AFTER, REKEY_PACKETS, STREAM_WINDOW_FIRST, STREAMS_GRACE, STREAMS_MAX,
+};
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::frame::{Frame, PacketWriter};
 use keepline_protocol::identity::Role;
@@ -474,6 +476,57 @@ fn a_peer_that_breaks_the_protocol_loses_its_carrier() {
         .map(|n| data(n * 2 + 1, u64::from(n) + 1, true, b""))
         .collect();
     assert_eq!(hostile(&opens), Err(PacketError::TooManyStreams));
+}
+
+#[test]
+fn frames_without_end_leave_nothing_behind() {
+    let mut link = Link::new(Role::Daemon);
+    let now = keepline_protocol::Time::ZERO;
+    link.establish(now, Cipher::null(), 1, [0; 4]).unwrap();
+    let stream = |number| StreamId {
+        lane: Lane::Bulk,
+        number,
+    };
+    // What needs no answer, or one at most: probes, and frames about streams that are not there.
+    for round in 0..10_000u32 {
+        let mut packet = PacketWriter::new(1);
+        for number in [1, 2, 2 * round + 1] {
+            let stream = stream(number);
+            packet.push(&Frame::Ping {
+                nonce: round.into(),
+            });
+            packet.push(&Frame::Credit {
+                stream,
+                limit: u64::MAX,
+            });
+        }
+        packet.push(&Frame::Reset {
+            stream: stream(round),
+            sequence: u64::from(round) + 1,
+            code: 1,
+        });
+        packet.push(&Frame::Pong { nonce: 0 });
+        link.handle_packet(now, packet.plain()).unwrap();
+        while link.poll_event().is_some() {}
+    }
+    let said: usize = std::iter::from_fn(|| link.poll_packet(now))
+        .map(|packet| packet.len())
+        .sum();
+    assert!(said < 200, "{said} bytes are owed");
+    assert_eq!(link.replay_bytes(), 0);
+
+    // Streams that nobody takes are as many as may be, and then it is over.
+    let mut opened = 0;
+    let over = loop {
+        let mut packet = PacketWriter::new(1);
+        packet.push(&data(2 * opened + 1, u64::from(opened) + 1, true, b"x"));
+        if let Err(error) = link.handle_packet(now, packet.plain()) {
+            break error;
+        }
+        opened += 1;
+    };
+    assert_eq!(over, PacketError::TooManyStreams);
+    assert_eq!(opened as usize, STREAMS_MAX + STREAMS_GRACE);
 }
 
 #[test]

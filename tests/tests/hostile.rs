@@ -515,6 +515,46 @@ fn an_enrolled_device_that_breaks_the_protocol_costs_only_itself() {
 }
 
 #[test]
+fn an_enrolled_device_that_asks_without_end_costs_only_itself() {
+    let mut used = Used::new();
+    let address = used.address();
+    let device = |used: &Used| {
+        let invitation = read(&used.owner.invitation(&["--no-approval"]));
+        Device::enrolled(&address, &invitation)
+    };
+
+    // Ten thousand questions, of whose answers it reads none.
+    let mut one = device(&used);
+    for _ in 0..10_000 {
+        one.write(&encode_request::<method::SessionSnapshot>(&Empty {}));
+    }
+    used.goes_on("ten thousand questions");
+
+    // Two thousand messages of 4 MiB, each begun and none finished.
+    let mut two = device(&used);
+    let begun = [&(4u32 << 20).to_be_bytes()[..], &[0; 16_000]].concat();
+    for _ in 0..2_000 {
+        two.write(&begun);
+    }
+    used.goes_on("two thousand messages that were begun");
+
+    // Streams that are opened and given up, again and again.
+    let mut three = device(&used);
+    for _ in 0..20_000 {
+        let stream = three.write(b"x");
+        three.link.reset(stream, 1);
+        three.flush();
+    }
+    used.goes_on("twenty thousand streams given up");
+
+    // As many links as it likes: of its own it has a few, and nobody else has fewer.
+    let links: Vec<Device> = (0..8).map(|_| device(&used)).collect();
+    used.goes_on("links");
+    drop((one, two, three, links));
+    used.goes_on("the end of all that");
+}
+
+#[test]
 fn a_local_socket_answers_or_closes_whatever_it_is_told() {
     let mut used = Used::new();
     let terminal = used.owner.json(&["terminal", "list"])[0]["id"].clone();

@@ -5,6 +5,7 @@
 mod limits;
 mod registry;
 mod structs;
+mod threats;
 
 /// The rows of the first table below the heading `## name` (of any depth), each cell without its backquotes.
 fn table(text: &str, name: &str) -> Vec<Vec<String>> {
