@@ -251,10 +251,10 @@ fn ssh_beside(sshd: &Sshd, transfer: bool) {
     let shaper = Shaper::start(&sshd.address(), BUSY);
     let port = shaper.address().port();
     let _master = sshd.master(port);
-    let mut quiet = sshd.terminal(port, QUIET);
+    let mut quiet = sshd.piped(port, "printf ready; exec cat");
     quiet.output().wait_for("ready");
     let bulk = transfer.then(|| sshd.plain(port, "exec cat /dev/zero"));
-    let flooding = sshd.terminal(port, "exec yes");
+    let flooding = sshd.piped(port, "exec yes");
     flooding
         .output()
         .wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));
