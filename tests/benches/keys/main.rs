@@ -160,7 +160,7 @@ impl Terminal {
 
 /// A daemon, a shaped path, and a relay on the other side of it.
 struct Setting {
-    _owner: Machine,
+    owner: Machine,
     laptop: Machine,
     shaper: Option<Shaper>,
     _ends: (keepline_tests::Daemon, keepline_tests::Relay),
@@ -174,7 +174,7 @@ impl Setting {
         let route = shaper.as_ref().map_or(daemon.route(), Shaper::route);
         let relay = laptop.enrol(&owner, &route, "box");
         Setting {
-            _owner: owner,
+            owner,
             laptop,
             shaper,
             _ends: (daemon, relay),
@@ -202,6 +202,10 @@ fn idle(sshd: Option<&Sshd>) {
         .terminal(&["sh", "-c", QUIET])
         .echoes(count, pause, most);
     ours.print("keepline, idle echo");
+    let id = setting.owner.terminal(&["--", "sh", "-c", QUIET]);
+    let mut local = Terminal::Keepline(setting.owner.pipe_io(&id, &[]));
+    let local = local.echoes(count, pause, most);
+    local.print("keepline, idle echo at the daemon's own socket, without relay and TCP");
     let Some(sshd) = sshd else { return };
     let theirs = sshd.terminal(sshd.port(), QUIET).echoes(count, pause, most);
     theirs.print("ssh, idle echo");
