@@ -160,7 +160,7 @@ impl Terminal {
 
 /// A daemon, a shaped path, and a relay on the other side of it.
 struct Setting {
-    _owner: Machine,
+    owner: Machine,
     laptop: Machine,
     shaper: Option<Shaper>,
     _ends: (keepline_tests::Daemon, keepline_tests::Relay),
@@ -174,7 +174,7 @@ impl Setting {
         let route = shaper.as_ref().map_or(daemon.route(), Shaper::route);
         let relay = laptop.enrol(&owner, &route, "box");
         Setting {
-            _owner: owner,
+            owner,
             laptop,
             shaper,
             _ends: (daemon, relay),
@@ -202,6 +202,10 @@ fn idle(sshd: Option<&Sshd>) {
         .terminal(&["sh", "-c", QUIET])
         .echoes(count, pause, most);
     ours.print("keepline, idle echo");
+    let id = setting.owner.terminal(&["--", "sh", "-c", QUIET]);
+    let mut local = Terminal::Keepline(setting.owner.pipe_io(&id, &[]));
+    let local = local.echoes(count, pause, most);
+    local.print("keepline, idle echo at the daemon's own socket, without relay and TCP");
     let Some(sshd) = sshd else { return };
     let theirs = sshd.terminal(sshd.port(), QUIET).echoes(count, pause, most);
     theirs.print("ssh, idle echo");
@@ -251,10 +255,10 @@ fn ssh_beside(sshd: &Sshd, transfer: bool) {
     let shaper = Shaper::start(&sshd.address(), BUSY);
     let port = shaper.address().port();
     let _master = sshd.master(port);
-    let mut quiet = sshd.terminal(port, QUIET);
+    let mut quiet = sshd.piped(port, "printf ready; exec cat");
     quiet.output().wait_for("ready");
     let bulk = transfer.then(|| sshd.plain(port, "exec cat /dev/zero"));
-    let flooding = sshd.terminal(port, "exec yes");
+    let flooding = sshd.piped(port, "exec yes");
     flooding
         .output()
         .wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));

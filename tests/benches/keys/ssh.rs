@@ -116,7 +116,12 @@ impl Sshd {
         Terminal::Ssh(Process::spawn(command.arg(script)))
     }
 
-    /// A session without one, whose output is dropped.
+    /// A session without one: over a shared connection ssh takes no input for a terminal that is none.
+    pub fn piped(&self, port: u16, script: &str) -> Terminal {
+        Terminal::Ssh(Process::spawn(self.command(port, &[]).arg(script)))
+    }
+
+    /// The same, and its output is dropped.
     pub fn plain(&self, port: u16, script: &str) -> Session {
         let child = self
             .command(port, &[])
