@@ -864,3 +864,36 @@ fn more_requests_than_a_link_has_streams_cost_nobody_the_socket() {
     }
     machine.ok(&["server", "status"]);
 }
+
+#[test]
+fn a_consumer_that_stops_reading_stalls_only_itself() {
+    at_both(|seat| {
+        let flood = seat.script("echo ready; read; exec yes");
+        seat.ok(&["terminal", "send", &flood, "\n"]);
+        let quiet = seat.script("stty raw; echo ready; exec cat");
+        // Each of these is full as soon as its window and its socket are, and the terminal runs on.
+        let params = |attachment: usize| {
+            let attachment = format!("att_{attachment:032x}");
+            json!({ "terminal": flood, "attachment": attachment, "observer": true })
+        };
+        let stuck: Vec<_> = (0..80)
+            .map(|attachment| attach_by_hand(seat, &params(attachment)))
+            .collect();
+        // One that reads sees the flood all the while, another one its keys, and requests are answered.
+        let (_, mut reading) = attach_by_hand(seat, &params(80));
+        let mut typing = seat.attach(&quiet, &[]);
+        let mut told = Told::default();
+        for round in 0..5 {
+            let through = told.through;
+            told.until(&mut reading, |told| told.through > through + 100_000);
+            let word = format!("key {round} ");
+            typing.type_text(&word);
+            typing.output().wait_for(&word);
+            seat.ok(&["terminal", "list"]);
+        }
+        // A stuck one that reads again gets the flood as it is now.
+        let (_, mut late) = stuck.into_iter().next_back().unwrap();
+        let mut caught_up = Told::default();
+        caught_up.until(&mut late, |caught_up| caught_up.through > told.through);
+    });
+}
