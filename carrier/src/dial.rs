@@ -64,14 +64,11 @@ async fn connect(route: &Route) -> Result<Carrier, DialError> {
             let stream = TcpStream::connect((host.as_str(), *port))
                 .await
                 .map_err(failed)?;
-            stream.set_nodelay(true).map_err(failed)?;
-            let (stream, _) = client_async_with_config(
-                route.url(),
-                Socket::new(stream),
-                Some(web_socket_config()),
-            )
-            .await
-            .map_err(|error| not_a_daemon(route, error))?;
+            let stream = Socket::new(stream).map_err(failed)?;
+            let (stream, _) =
+                client_async_with_config(route.url(), stream, Some(web_socket_config()))
+                    .await
+                    .map_err(|error| not_a_daemon(route, error))?;
             Ok(Carrier::web_socket(stream))
         }
     }

@@ -19,8 +19,10 @@ use tokio::net::{TcpStream, UnixStream};
 pub struct Socket(Arc<TcpStream>);
 
 impl Socket {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Socket(Arc::new(stream))
+    /// Takes a connection, at either end: a packet is sent when it is written, however small it is.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Socket(Arc::new(stream)))
     }
 
     /// Waits until the kernel takes more.
@@ -105,5 +107,42 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (Socket::new(near.unwrap()).unwrap(), far.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_small_packet_does_not_wait_for_company() {
+        assert!(pair().await.0.0.nodelay().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_socket_takes_no_more_while_little_is_unsent() {
+        let (socket, mut peer) = pair().await;
+        socket.hold_unsent(64 << 10);
+        let mut written = 0;
+        while socket.writable().now_or_never().is_some() {
+            written += socket.0.try_write(&[7; 1 << 10]).unwrap();
+        }
+        // The kernel itself would still take more.
+        written += SockRef::from(&*socket.0).send(b"x").unwrap();
+        let mut taken = vec![0; written];
+        let (writable, read) = tokio::join!(socket.writable(), peer.read_exact(&mut taken));
+        writable.unwrap();
+        read.unwrap();
     }
 }

@@ -150,13 +150,9 @@ pub async fn accept(mut stream: TcpStream) -> Result<Carrier, UpgradeError> {
                 stream.write_all(answer.as_bytes()).await?;
                 let rest = head.split_off(length);
                 let config = Some(web_socket_config());
-                let socket = WebSocketStream::from_partially_read(
-                    Socket::new(stream),
-                    rest,
-                    Role::Server,
-                    config,
-                )
-                .await;
+                let stream = Socket::new(stream)?;
+                let socket =
+                    WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await;
                 return Ok(Carrier::web_socket(socket));
             }
         }

@@ -153,7 +153,6 @@ async fn join(path: Path) -> (Link, Link, Shaper) {
     let (client, daemon) = (Link::new(Role::Device), Link::new(Role::Daemon));
     let accepting = async {
         let (stream, _) = listener.accept().await.expect("the client connects");
-        stream.set_nodelay(true).expect("it is a TCP connection");
         let carrier = upgrade::accept(stream).await.expect("a WebSocket");
         accept(&host, &daemon, carrier).await;
     };
