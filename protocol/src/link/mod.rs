@@ -306,6 +306,12 @@ impl Link {
         self.rate.unsent()
     }
 
+    /// Streams that are not over at this end.
+    #[cfg(test)]
+    pub(crate) fn streams_held(&self) -> usize {
+        self.streams.len()
+    }
+
     /// Bytes kept for replay, over all lanes.
     #[must_use]
     pub fn replay_bytes(&self) -> usize {

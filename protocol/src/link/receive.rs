@@ -235,8 +235,6 @@ impl Link {
         self.lanes[id.lane.index()].turns.unlist(stream);
         self.events.push_back(Event::Readable(id));
         self.events.push_back(Event::Writable(id));
-        if stream.discard {
-            self.retire(id);
-        }
+        self.retire(id);
     }
 }

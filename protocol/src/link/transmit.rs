@@ -173,7 +173,20 @@ impl Link {
                 return filled;
             }
             packet.push(missing);
+            let opened = match missing {
+                Frame::Data {
+                    stream, open: true, ..
+                } => Some(*stream),
+                _ => None,
+            };
             self.lanes[first.index()].send.wrote_missing();
+            if let Some(id) = opened
+                && let Some(stream) = self.streams.get_mut(&id)
+            {
+                // The credit that was repeated before this frame found nobody who knew the stream.
+                stream.repeat_credit();
+                self.grant(id);
+            }
             served[first.index()] = true;
             filled = Filled::Replay;
         } else {

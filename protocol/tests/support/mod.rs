@@ -103,10 +103,6 @@ impl Pair {
         self.is_up() && self.wires.iter().all(VecDeque::is_empty)
     }
 
-    pub fn is_down(&self) -> bool {
-        matches!(self.client_phase, ClientPhase::Down)
-    }
-
     /// The client begins a handshake on a new carrier.
     pub fn connect(&mut self) {
         self.cut();
