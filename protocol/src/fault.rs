@@ -19,17 +19,6 @@ pub(crate) enum Fault {
     FrameDroppedOnResume,
 }
 
-impl Fault {
-    pub(crate) const ALL: [Fault; 6] = [
-        Fault::AcknowledgeBeforeDelivery,
-        Fault::CursorOffByOne,
-        Fault::EpochNotFenced,
-        Fault::ReplayDoubled,
-        Fault::CreditOnReceipt,
-        Fault::FrameDroppedOnResume,
-    ];
-}
-
 thread_local! {
     static PRESENT: Cell<Option<Fault>> = const { Cell::new(None) };
 }

@@ -1,593 +1,555 @@
-//! Both ends, the carriers between them, and the clock; everything follows from the seed and the events.
+//! Both ends of a link, the carriers between them, and a clock that nobody waits for.
+//!
+//! ```text
+//!  actions ─▶ client ⇄ carriers (bytes) ⇄ daemon ◀─ actions
+//!                │                          │
+//!                └──▶ reference model ◀─────┘   checked after each event
+//! ```
+//!
+//! The client behaves as the relay does: it takes one carrier at a time, tries again after a loss, and opens a new link
+//! when the daemon has forgotten the old one. What happens when time passes stands in [`super::traffic`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::action::Action;
-use super::host::{self, Host};
-use super::laptop::{Laptop, Stale, Told};
-use super::reference::{End, Reference, lane};
-use super::wire::Pipe;
+use super::actions::{Action, Intruder, Told};
+use super::daemon::Links;
+use super::handshake::{self, Hello, Keys, Manner};
+use super::reference::{Checked, End, Reference, Side, Violation, ensure, payload};
+use super::wire::Wire;
 use crate::Time;
-use crate::bounds::STREAM_WINDOW_FIRST;
-use crate::identity::{Credentials, Role};
-use crate::link::{Event, Link};
-use crate::refusal::Refusal;
-use crate::stream::StreamId;
+use crate::bounds::HANDSHAKE_TIME;
+use crate::frame::Frame;
+use crate::handshake::LinkRequest;
+use crate::id::LinkId;
+use crate::identity::Role;
+use crate::link::Link;
+use crate::stream::{Read, StreamId};
 
-/// What a run met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Streams that are in use at once, at most.
+const STREAMS: usize = 12;
+/// Messages of a client that are recorded, and recordings that are kept.
+const RECORDED: usize = 6;
+/// How long the client waits after a loss.
+pub(super) const RETRY: Duration = Duration::from_millis(100);
+
+/// What came about.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
+    pub(super) actions: u64,
     pub(super) cuts: u64,
-    pub(super) links: u64,
     pub(super) resumes: u64,
     pub(super) duplicates: u64,
     pub(super) lease_ends: u64,
-    pub(super) window_wraps: u64,
+    pub(super) windows_turned: u64,
     pub(super) refusals: u64,
-    pub(super) recordings: u64,
+    pub(super) races: u64,
+    pub(super) replays: u64,
     pub(super) silences: u64,
+    pub(super) bytes: u64,
 }
 
-impl Counts {
-    pub(super) fn add(&mut self, other: &Counts) {
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.actions += other.actions;
         self.cuts += other.cuts;
-        self.links += other.links;
         self.resumes += other.resumes;
         self.duplicates += other.duplicates;
         self.lease_ends += other.lease_ends;
-        self.window_wraps += other.window_wraps;
+        self.windows_turned += other.windows_turned;
         self.refusals += other.refusals;
-        self.recordings += other.recordings;
+        self.races += other.races;
+        self.replays += other.replays;
         self.silences += other.silences;
+        self.bytes += other.bytes;
     }
 }
 
-/// A carrier, as both ends see it.
-struct Carrier {
-    to_daemon: Pipe,
-    to_client: Pipe,
-    host: host::Phase,
-    /// What the client sent, for who records it.
-    sent: Vec<Vec<u8>>,
-    /// Nobody is behind it but somebody with a recording.
-    recording: bool,
+/// Whose attempt a carrier is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The client's; its cursors may not be the true ones.
+    Client { honest: bool },
+    /// Somebody's who must not get the link.
+    Intruder,
+    /// A recording, sent again.
+    Recording,
 }
 
-/// What must not go back.
-#[derive(Clone, Copy, Default)]
-struct Floor {
-    client: [u64; 4],
-    daemon: [u64; 4],
+pub(super) enum ClientPhase {
+    Shaking(handshake::Client),
+    Up,
+    /// It hears nothing.
+    Deaf,
+}
+
+pub(super) enum DaemonPhase {
+    Shaking(handshake::Daemon),
+    Up,
+}
+
+/// A carrier. An end that is gone has no phase.
+pub(super) struct Carrier {
+    pub(super) hello: Hello,
+    pub(super) whose: Whose,
+    /// To the client, to the daemon.
+    pub(super) wires: [Wire; 2],
+    pub(super) client: Option<ClientPhase>,
+    pub(super) daemon: Option<DaemonPhase>,
+    /// When who is still shaking hands gives up.
+    pub(super) patience: Time,
+    pub(super) recorded: Vec<Vec<u8>>,
+    /// What the daemon sent before the client's first packet.
+    pub(super) ahead: Vec<Frame>,
+    /// Per writer and lane, the sequence that must come next.
+    pub(super) next: [[u64; 4]; 2],
+}
+
+pub(super) struct Client {
+    pub(super) link: Link,
+    /// Which of its links this is.
+    pub(super) number: u32,
     epoch: u32,
+    pub(super) resumable: bool,
+    pub(super) carrier: Option<u32>,
+    pub(super) attempt: Option<u32>,
+    pub(super) retry_at: Time,
 }
 
 pub(super) struct World {
-    now: Time,
-    random: fastrand::Rng,
-    laptop: Laptop,
-    host: Host,
-    carriers: Vec<Carrier>,
-    /// Those on which something may still arrive.
-    live: Vec<usize>,
-    reference: Reference,
-    floor: Floor,
-    counts: Counts,
+    pub(super) now: Time,
+    pub(super) real: bool,
+    pub(super) keys: Keys,
+    pub(super) random: fastrand::Rng,
+    pub(super) client: Client,
+    pub(super) links: Links,
+    pub(super) references: BTreeMap<u32, Reference>,
+    pub(super) carriers: BTreeMap<u32, Carrier>,
+    last_carrier: u32,
+    recordings: Vec<(Hello, Vec<Vec<u8>>)>,
+    pub(super) counts: Counts,
+}
+
+pub(super) fn link_id(number: u32) -> LinkId {
+    LinkId::from_bytes(u128::from(number).to_be_bytes())
+}
+
+pub(super) fn number_of(id: LinkId) -> u32 {
+    u32::try_from(u128::from_be_bytes(*id.as_bytes())).expect("ids are made from numbers")
 }
 
 impl World {
-    pub(super) fn new(seed: u64) -> Self {
-        let device = Credentials::generate(Role::Device, &[1; 64]);
-        let host = Credentials::generate(Role::Daemon, &[2; 64]);
+    /// `real`: hands are shaken with Noise.
+    pub(super) fn new(real: bool) -> Self {
         World {
             now: Time::ZERO,
-            random: fastrand::Rng::with_seed(seed),
-            laptop: Laptop::new(device, host.clone()),
-            host: Host::new(host),
-            carriers: Vec::new(),
-            live: Vec::new(),
-            reference: Reference::default(),
-            floor: Floor::default(),
+            real,
+            keys: Keys::new(),
+            random: fastrand::Rng::with_seed(1),
+            client: Client {
+                link: Link::new(Role::Device),
+                number: 1,
+                epoch: 0,
+                resumable: false,
+                carrier: None,
+                attempt: None,
+                retry_at: Time::ZERO,
+            },
+            links: Links::default(),
+            references: BTreeMap::from([(1, Reference::new(1))]),
+            carriers: BTreeMap::new(),
+            last_carrier: 0,
+            recordings: Vec::new(),
             counts: Counts::default(),
         }
     }
 
-    /// What happened so far.
-    pub(super) fn counts(&self) -> Counts {
-        Counts {
-            refusals: self.host.refusals,
-            window_wraps: self.counts.window_wraps + self.reference.window_wraps,
-            duplicates: self.counts.duplicates + self.duplicates(),
-            ..self.counts
-        }
-    }
-
-    fn duplicates(&self) -> u64 {
-        let theirs = self
-            .host
-            .entry
-            .as_ref()
-            .map_or(0, |entry| entry.link.duplicates());
-        self.laptop.link.duplicates() + theirs
-    }
-
-    /// An end's link, when it is the link that the reference is about.
-    fn link(&mut self, end: End) -> Option<&mut Link> {
-        match end {
-            End::Client => Some(&mut self.laptop.link),
+    /// An end's link and what is known of it; the daemon may have none.
+    pub(super) fn end(&mut self, end: End) -> Option<(&mut Link, &mut Reference)> {
+        let (link, number) = match end {
+            End::Client => (&mut self.client.link, self.client.number),
             End::Daemon => {
-                let id = self.laptop.id;
-                let entry = self.host.entry.as_mut().filter(|entry| entry.id == id);
-                entry.map(|entry| &mut entry.link)
+                let (id, entry) = self.links.entries.iter_mut().next()?;
+                (&mut entry.link, number_of(*id))
             }
-        }
+        };
+        let reference = self.references.get_mut(&number);
+        Some((link, reference.expect("each link has a model")))
     }
 
-    fn stream(&mut self, end: End, pick: u16) -> Option<StreamId> {
-        self.link(end)?;
-        let known = self.reference.known_to(end);
-        // The newest few are picked more often, so that some streams move much.
-        let pick = usize::from(pick);
-        let few = known.len().min(if pick % 4 == 0 { usize::MAX } else { 3 });
-        let from = known.len() - few;
-        known.get(from + pick.checked_rem(few)?).copied()
+    pub(super) fn reference(&mut self, id: LinkId) -> &mut Reference {
+        let number = number_of(id);
+        let new = || Reference::new(number);
+        self.references.entry(number).or_insert_with(new)
     }
 
-    /// Does one thing, lets everything follow that follows at once, and looks whether all is as it must be.
-    pub(super) fn apply(&mut self, action: Action) {
+    /// Does one event of the list.
+    pub(super) fn act(&mut self, action: Action) -> Checked {
+        self.counts.actions += 1;
+        let now = self.now;
         match action {
-            Action::Open { daemon, lane: pick } => {
-                let end = End::of(daemon);
-                if let Some(link) = self.link(end) {
-                    let id = link.open(lane(pick));
-                    self.reference.opened(id);
-                    self.write(end, id, 1);
+            Action::Open(end, lane) => {
+                if let Some((link, reference)) = self.end(end) {
+                    let sides = reference.streams.values();
+                    if sides.filter(|sides| sides.iter().any(Side::lives)).count() < STREAMS {
+                        let id = link.open(lane);
+                        reference.opens(end, id)?;
+                    }
                 }
             }
-            Action::Write {
-                daemon,
-                pick,
-                bytes,
-            } => {
-                let end = End::of(daemon);
-                if let Some(id) = self.stream(end, pick) {
-                    self.write(end, id, bytes as usize);
-                }
-            }
-            Action::Finish { daemon, pick } => {
-                let end = End::of(daemon);
-                if let Some(id) = self.stream(end, pick)
-                    && self.link(end).is_some_and(|link| link.finish(id).is_ok())
+            Action::Send(end, choice, bytes) => self.send(end, choice, bytes)?,
+            Action::Finish(end, choice) => {
+                self.on_stream(end, choice, Side::writes, |link, reference, id| match link
+                    .finish(id)
                 {
-                    self.reference.finish(end, id);
-                }
+                    Ok(()) => reference.finishes(end, id),
+                    Err(_) => reference.refused(end, id),
+                })?;
             }
-            Action::Reset { daemon, pick } => {
-                let end = End::of(daemon);
-                if let Some(id) = self.stream(end, pick) {
-                    self.reference.reset(id);
-                    self.link(end).expect("it has streams").reset(id, 7);
-                }
+            Action::Reset(end, choice, code) => {
+                self.on_stream(end, choice, Side::lives, |link, reference, id| {
+                    link.reset(id, code);
+                    reference.gives_up(end, id, code)
+                })?;
             }
-            Action::Read {
-                daemon,
-                pick,
-                pieces,
-            } => {
-                let end = End::of(daemon);
-                if let Some(id) = self.stream(end, pick) {
-                    self.read(end, id, pieces.into());
-                }
+            Action::Release(end, choice) => {
+                self.on_stream(end, choice, Side::lives, |link, reference, id| {
+                    link.release(id);
+                    reference.releases(end, id)
+                })?;
             }
-            Action::Pass { ms } => self.pass(Duration::from_millis(ms.into())),
-            Action::Connect { known, force } => {
-                if force || self.laptop.is_down() {
-                    self.connect(known, None);
-                }
+            Action::Consume(end, choice, times) => {
+                self.on_stream(end, choice, Side::reads, |link, reference, id| {
+                    read(link, reference, end, id, times)
+                })?;
             }
-            Action::StaleCursors { known } => self.connect(known, Some(Stale::Cursors)),
-            Action::StaleEpoch { known } => self.connect(known, Some(Stale::Epoch)),
-            Action::Cut {
-                pick,
-                to_daemon,
-                to_client,
-            } => {
-                if let Some(carrier) = self.carrier(pick) {
-                    carrier.to_daemon.cut(to_daemon.into());
-                    carrier.to_client.cut(to_client.into());
+            Action::Cut(to_daemon, to_client) => {
+                if let Some(carrier) = self.clients_carrier() {
+                    carrier.wires[End::Daemon as usize].cut(now, to_daemon as usize);
+                    carrier.wires[End::Client as usize].cut(now, to_client as usize);
                     self.counts.cuts += 1;
                 }
             }
-            Action::Stall { pick, daemon, ms } => {
-                let until = self.now + Duration::from_millis(ms.into());
-                if let Some(carrier) = self.carrier(pick) {
-                    let pipe = if daemon {
-                        &mut carrier.to_daemon
-                    } else {
-                        &mut carrier.to_client
-                    };
-                    pipe.stall(until);
+            Action::Silence => {
+                if let Some(carrier) = self.clients_carrier() {
+                    carrier.wires.iter_mut().for_each(Wire::silence);
+                    self.counts.cuts += 1;
                 }
             }
-            Action::Replay { pick, whole } => self.replay(pick, whole),
-            Action::Expire => {
-                if self
-                    .host
-                    .entry
-                    .as_ref()
-                    .is_some_and(|entry| entry.carrier.is_none())
-                {
-                    self.counts.duplicates += self.duplicates() - self.laptop.link.duplicates();
-                    self.host.end();
-                    self.counts.lease_ends += 1;
+            Action::Dial(told, ms) => self.dial(told, ms),
+            Action::Delay(end, ms) => {
+                if let Some(carrier) = self.clients_carrier() {
+                    carrier.wires[end as usize].delay = Duration::from_millis(ms.into());
                 }
             }
+            Action::Stall(end, ms) => {
+                if let Some(carrier) = self.clients_carrier() {
+                    let until = now + Duration::from_millis(ms.into());
+                    carrier.wires[end as usize].stall(until);
+                }
+            }
+            Action::Wait(ms) => self.advance(now + Duration::from_millis(ms.into()))?,
+            Action::Away(seconds) => {
+                self.leave();
+                self.client.retry_at = now + Duration::from_secs(seconds.into());
+                self.advance(self.client.retry_at)?;
+            }
+            Action::Restart => {
+                self.leave();
+                self.new_link();
+            }
+            Action::Replay(choice, messages) => self.replay(choice, messages as usize),
+            Action::Intrude(intruder) => self.intrude(intruder),
         }
-        self.flush();
-        self.check();
+        self.pump()?;
+        self.check()
     }
 
-    /// One of the last carriers, the newest most often.
-    fn carrier(&mut self, pick: u8) -> Option<&mut Carrier> {
-        let back = pick.leading_zeros().min(3) as usize;
-        let mut honest = self
-            .live
-            .iter()
-            .rev()
-            .filter(|at| !self.carriers[**at].recording);
-        let at = *honest.nth(back)?;
-        let carrier = self.carriers.get_mut(at)?;
-        (carrier.to_daemon.has_room() || carrier.to_client.has_room()).then_some(carrier)
-    }
-
-    fn write(&mut self, end: End, id: StreamId, most: usize) {
-        let Some(link) = self.link(end) else { return };
-        if let Ok(room @ 1..) = link.capacity(id) {
-            let bytes = self.reference.write(end, id, room.min(most));
-            let written = self
-                .link(end)
-                .expect("it was there")
-                .write(id, bytes.into());
-            written.expect("within the capacity");
+    fn on_stream(
+        &mut self,
+        end: End,
+        choice: u32,
+        fits: impl Fn(&Side) -> bool,
+        act: impl FnOnce(&mut Link, &mut Reference, StreamId) -> Checked,
+    ) -> Checked {
+        let Some((link, reference)) = self.end(end) else {
+            return Ok(());
+        };
+        match reference.pick(end, choice, fits) {
+            Some(id) => act(link, reference, id),
+            None => Ok(()),
         }
     }
 
-    /// Reads, and says whether anything came.
-    fn read(&mut self, end: End, id: StreamId, pieces: usize) -> bool {
-        for piece in 0..pieces {
-            let Some(link) = self.link(end) else {
-                return false;
+    fn send(&mut self, end: End, choice: u32, most: u32) -> Checked {
+        self.on_stream(end, choice, Side::writes, |link, reference, id| {
+            let Ok(capacity) = link.capacity(id) else {
+                return reference.refused(end, id);
             };
-            let read = link.read(id);
-            if !self.reference.read(end, id, &read, STREAM_WINDOW_FIRST) {
-                return piece > 0;
+            let side = reference.side(end, id)?;
+            side.starved = capacity == 0;
+            let length = capacity.min(most as usize).min(60_000);
+            let from = side.sent;
+            let bytes = payload(reference.number, id, end, from, length);
+            link.write(id, bytes)
+                .map_err(|_| Violation(format!("{id:?} has room and takes nothing")))?;
+            reference.sends(end, id, length as u64)
+        })
+    }
+
+    /// The carrier that the client has or tries to get.
+    fn clients_carrier(&mut self) -> Option<&mut Carrier> {
+        let id = self.client.carrier.or(self.client.attempt)?;
+        self.carriers.get_mut(&id)
+    }
+
+    /// The client gives its carrier up; what is under way still arrives.
+    pub(super) fn leave(&mut self) {
+        self.client.link.carrier_lost();
+        for id in [self.client.carrier.take(), self.client.attempt.take()] {
+            if let Some(carrier) = id.and_then(|id| self.carriers.get_mut(&id)) {
+                carrier.client = None;
+                carrier.wires[End::Daemon as usize].close(self.now);
             }
         }
-        true
+        self.client.retry_at = self.now + RETRY;
     }
 
-    fn connect(&mut self, known: bool, stale: Option<Stale>) {
-        self.leave_carrier();
-        let delay = Duration::from_millis(self.random.u64(1..80));
-        self.carriers.push(Carrier {
-            to_daemon: Pipe::new(delay),
-            to_client: Pipe::new(delay),
-            host: host::Phase::Start,
-            sent: Vec::new(),
-            recording: false,
+    /// The client gives its link up.
+    pub(super) fn new_link(&mut self) {
+        let Client { link, number, .. } = &mut self.client;
+        self.counts.duplicates += link.duplicates();
+        if let Some(reference) = self.references.get_mut(number) {
+            reference.left = true;
+            reference
+                .forgotten
+                .get_or_insert("the client began a new link");
+        }
+        *number += 1;
+        self.references.insert(*number, Reference::new(*number));
+        self.client.link = Link::new(Role::Device);
+        self.client.epoch = 0;
+        self.client.resumable = false;
+        self.client.retry_at = self.now;
+    }
+
+    /// The client tries to get a carrier, in place of what it has.
+    pub(super) fn dial(&mut self, told: Told, ms: u32) {
+        self.counts.races += u64::from(self.client.attempt.is_some());
+        self.leave();
+        self.client.epoch += 1;
+        let truth = self.client.link.cursors();
+        let cursors = self.client.resumable.then(|| match told {
+            Told::Truth => truth,
+            Told::Behind(frames) => truth.map(|cursor| cursor.saturating_sub(frames.into())),
+            Told::Beyond => truth.map(|cursor| cursor + 1_000_000),
         });
-        let at = self.carriers.len() - 1;
-        self.live.push(at);
-        let entropy = std::array::from_fn(|_| self.random.u8(..));
-        let message = self.laptop.connect(at, known, stale, entropy);
-        self.send(at, &message);
+        let honest = cursors.is_none_or(|cursors| cursors == truth);
+        let link = LinkRequest {
+            id: link_id(self.client.number),
+            epoch: self.client.epoch,
+            cursors,
+        };
+        let id = self.shake(Hello::new(false, link), Whose::Client { honest }, ms);
+        self.client.attempt = Some(id);
     }
 
-    /// The client has done with its carrier; what it sent is still under way.
-    fn leave_carrier(&mut self) {
-        if let Some(at) = self.laptop.carrier {
-            self.carriers[at].to_daemon.close();
-            self.laptop.give_up_carrier();
-        }
+    /// Begins a handshake on a new carrier.
+    fn shake(&mut self, hello: Hello, whose: Whose, ms: u32) -> u32 {
+        // Long for the first contact, and now and then because the daemon's key was forgotten.
+        let manner = Manner {
+            real: self.real,
+            long: self.last_carrier.is_multiple_of(4),
+        };
+        let (client, message) =
+            handshake::Client::start(&self.keys, manner, hello, &mut self.random);
+        let id = self.carrier(hello, whose, ms, ClientPhase::Shaking(client));
+        self.put(id, End::Client, &message);
+        id
     }
 
-    fn send(&mut self, at: usize, packet: &[u8]) {
-        let carrier = &mut self.carriers[at];
-        carrier.to_daemon.write(self.now, packet);
-        if carrier.sent.len() < 3 {
-            carrier.sent.push(packet.to_vec());
-        }
+    fn carrier(&mut self, hello: Hello, whose: Whose, ms: u32, client: ClientPhase) -> u32 {
+        self.last_carrier += 1;
+        let delay = Duration::from_millis(ms.into());
+        let carrier = Carrier {
+            hello,
+            whose,
+            wires: [Wire::new(delay), Wire::new(delay)],
+            client: Some(client),
+            daemon: Some(DaemonPhase::Shaking(handshake::Daemon::First)),
+            patience: self.now + HANDSHAKE_TIME,
+            recorded: Vec::new(),
+            ahead: Vec::new(),
+            next: [[0; 4]; 2],
+        };
+        self.carriers.insert(self.last_carrier, carrier);
+        self.last_carrier
     }
 
-    fn replay(&mut self, pick: u8, whole: bool) {
-        let recorded = self
-            .carriers
-            .iter()
-            .rev()
-            .filter(|carrier| !carrier.recording);
-        let Some(sent) = recorded.map(|carrier| &carrier.sent).nth((pick % 4).into()) else {
+    /// Writes a message, and records it when it is the client's.
+    pub(super) fn put(&mut self, carrier: u32, from: End, message: &[u8]) {
+        let Some(carrier) = self.carriers.get_mut(&carrier) else {
             return;
         };
-        let sent = sent.clone();
-        let mut to_daemon = Pipe::new(Duration::from_millis(1));
-        for packet in sent.iter().take(if whole { usize::MAX } else { 1 }) {
-            to_daemon.write(self.now, packet);
+        carrier.wires[from.peer() as usize].write(self.now, message);
+        let own = matches!(carrier.whose, Whose::Client { .. });
+        if from == End::Client && own && carrier.recorded.len() < RECORDED {
+            carrier.recorded.push(message.to_vec());
         }
-        to_daemon.close();
-        self.live.push(self.carriers.len());
-        self.carriers.push(Carrier {
-            to_daemon,
-            to_client: Pipe::new(Duration::from_millis(1)),
-            host: host::Phase::Start,
-            sent: Vec::new(),
-            recording: true,
-        });
-        self.counts.recordings += 1;
     }
 
-    /// Lets time pass, and everything happen that happens in it.
-    fn pass(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        loop {
-            self.flush();
-            let arrivals = self.live.iter().flat_map(|at| {
-                let carrier = &self.carriers[*at];
-                [
-                    carrier.to_daemon.next_arrival(),
-                    carrier.to_client.next_arrival(),
-                ]
-            });
-            let theirs = self
-                .host
-                .entry
-                .as_ref()
-                .and_then(|entry| entry.link.poll_timeout());
-            let timeouts = [self.laptop.link.poll_timeout(), theirs];
-            // What was due and found no room is looked at again when something else happens.
-            let next = arrivals
-                .chain(timeouts)
-                .flatten()
-                .filter(|at| *at > self.now)
-                .min();
-            match next {
-                Some(next) if next <= end => self.now = next,
-                _ => break,
+    /// Keeps what was recorded of a carrier that is gone.
+    pub(super) fn keep_recording(&mut self, hello: Hello, recorded: Vec<Vec<u8>>) {
+        if !recorded.is_empty() {
+            if self.recordings.len() == RECORDED {
+                self.recordings.remove(0);
             }
-            self.deliver();
-            let now = self.now;
-            for link in [
-                Some(&mut self.laptop.link),
-                self.host.entry.as_mut().map(|entry| &mut entry.link),
-            ] {
-                if let Some(link) =
-                    link.filter(|link| link.poll_timeout().is_some_and(|at| at <= now))
-                {
-                    link.handle_timeout(now);
-                }
-            }
-            self.flush();
-            self.check();
+            self.recordings.push((hello, recorded));
         }
-        self.now = end;
     }
 
-    /// Hands over what has arrived.
-    fn deliver(&mut self) {
-        for at in self.live.clone() {
-            for packet in self.carriers[at].to_daemon.read(self.now) {
-                self.deliver_to_daemon(at, &packet);
-            }
-            if self.carriers[at].to_daemon.is_over() {
-                self.carriers[at].host = host::Phase::Gone;
-                self.carriers[at].to_client.close();
-                if let Some(entry) = self
-                    .host
-                    .entry
-                    .as_mut()
-                    .filter(|entry| entry.carrier == Some(at))
-                {
-                    entry.link.carrier_lost();
-                    entry.carrier = None;
-                }
-            }
-            for packet in self.carriers[at].to_client.read(self.now) {
-                if self.laptop.carrier == Some(at) {
-                    self.deliver_to_client(at, &packet);
-                }
-            }
-            if self.carriers[at].to_client.is_over() && self.laptop.carrier == Some(at) {
-                self.leave_carrier();
-            }
+    fn replay(&mut self, choice: u32, messages: usize) {
+        if self.recordings.is_empty() {
+            return;
         }
-        let carriers = &self.carriers;
-        self.live.retain(|at| {
-            let carrier = &carriers[*at];
-            !(carrier.to_daemon.is_over() && carrier.to_client.is_over())
-        });
+        let choice = choice as usize % self.recordings.len();
+        let (hello, recorded) = self.recordings[choice].clone();
+        let id = self.carrier(hello, Whose::Recording, 5, ClientPhase::Deaf);
+        for message in recorded.iter().take(messages) {
+            self.put(id, End::Client, message);
+        }
+        self.counts.replays += 1;
     }
 
-    fn deliver_to_daemon(&mut self, at: usize, packet: &[u8]) {
-        let phase = std::mem::replace(&mut self.carriers[at].host, host::Phase::Gone);
-        let entropy = std::array::from_fn(|_| self.random.u8(..));
-        let before = self
-            .host
-            .entry
-            .as_ref()
-            .map(|entry| (entry.id, entry.link.duplicates()));
-        let mut replies = Vec::new();
-        let phase = self
-            .host
-            .handle(self.now, at, phase, packet, entropy, &mut replies);
-        let carrier = &mut self.carriers[at];
-        assert!(
-            !(carrier.recording && matches!(phase, host::Phase::Up)),
-            "a recording was taken for the device"
-        );
-        for reply in replies {
-            carrier.to_client.write(self.now, &reply);
+    fn intrude(&mut self, intruder: Intruder) {
+        let cursors = Some(self.client.link.cursors());
+        let id = link_id(self.client.number);
+        let epoch = self.reference(id).epoch;
+        if epoch == 0 {
+            return;
         }
-        if matches!(phase, host::Phase::Gone) {
-            carrier.to_client.close();
+        let (thief, epoch) = match intruder {
+            Intruder::Thief => (true, epoch + 1_000),
+            Intruder::Latecomer => (false, epoch),
+        };
+        let link = LinkRequest { id, epoch, cursors };
+        self.shake(Hello::new(thief, link), Whose::Intruder, 5);
+    }
+
+    /// Lets everything that was sent arrive, on carriers that hold.
+    pub(super) fn calm(&mut self) -> Checked {
+        for carrier in self.carriers.values_mut() {
+            for wire in &mut carrier.wires {
+                wire.delay = Duration::from_millis(10);
+            }
         }
-        carrier.host = phase;
-        // What a link that made place had counted.
-        if let Some((id, duplicates)) = before
-            && self.host.entry.as_ref().is_none_or(|entry| entry.id != id)
-        {
+        self.client.retry_at = self.client.retry_at.min(self.now);
+        self.settle(false)?;
+        for end in End::BOTH {
+            if let Some((_, reference)) = self.end(end) {
+                for (id, sides) in &reference.streams {
+                    let side = &sides[end as usize];
+                    ensure!(
+                        !(side.writes() && side.starved),
+                        "the {end} was not told that {id:?} has room"
+                    );
+                }
+            }
+        }
+        self.settle(true)?;
+        self.reference(link_id(self.client.number)).is_complete()?;
+        for end in End::BOTH {
+            let Some((link, _)) = self.end(end) else {
+                return Err(Violation("the daemon has no link in the end".to_owned()));
+            };
+            let (kept, streams) = (link.replay_bytes(), link.streams_held());
+            ensure!(kept == 0, "the {end} keeps {kept} bytes in the end");
+            ensure!(streams == 0, "the {end} has {streams} streams in the end");
+            let duplicates = link.duplicates();
             self.counts.duplicates += duplicates;
         }
+        for reference in self.references.values() {
+            self.counts.windows_turned += reference.turned;
+            let sides = reference.streams.values().flatten();
+            self.counts.bytes += sides.map(|side| side.read).sum::<u64>();
+        }
+        Ok(())
     }
 
-    fn deliver_to_client(&mut self, at: usize, packet: &[u8]) {
-        let mut replies = Vec::new();
-        let resumed = self.laptop.link.cursors() != [0; 4];
-        let told = self.laptop.handle(self.now, packet, &mut replies);
-        for reply in replies {
-            self.send(at, &reply);
-        }
-        match told {
-            Told::Nothing => {}
-            Told::Up => {
-                self.counts.resumes += u64::from(resumed);
-                self.counts.links += u64::from(!resumed);
+    /// Lets time pass, reading what is there and, with `finish`, finishing every stream, until nothing happens.
+    fn settle(&mut self, finish: bool) -> Checked {
+        let mut quiet = 0;
+        for _ in 0..5_000 {
+            self.advance(self.now + Duration::from_millis(50))?;
+            let mut active = false;
+            for end in End::BOTH {
+                active |= self.work(end, finish)?;
             }
-            Told::Refused(Refusal::StaleEpoch) if self.laptop.link.closed().is_none() => {
-                self.leave_carrier();
+            self.pump()?;
+            quiet = if active || !self.is_quiet() {
+                0
+            } else {
+                quiet + 1
+            };
+            if quiet == 3 {
+                return Ok(());
             }
-            Told::Refused(_) => self.new_link(),
         }
+        Err(Violation("no calm came".to_owned()))
     }
 
-    fn new_link(&mut self) {
-        self.leave_carrier();
-        self.counts.duplicates += self.laptop.link.duplicates();
-        self.counts.window_wraps += self.reference.window_wraps;
-        self.laptop.new_link();
-        self.reference = Reference::default();
-        self.floor = Floor::default();
-    }
-
-    /// Lets both ends write what they have to say, and takes what happened.
-    fn flush(&mut self) {
-        let now = self.now;
-        if let Some(at) = self.laptop.carrier.filter(|_| self.laptop.is_up()) {
-            while self.carriers[at].to_daemon.has_room() {
-                let Some(packet) = self.laptop.link.poll_packet(now) else {
-                    break;
-                };
-                self.send(at, &packet);
-            }
-        }
-        if let Some(entry) = &mut self.host.entry
-            && let Some(at) = entry.carrier
-        {
-            let pipe = &mut self.carriers[at].to_client;
-            while pipe.has_room() {
-                let Some(packet) = entry.link.poll_packet(now) else {
-                    break;
-                };
-                pipe.write(now, &packet);
-            }
-        }
-        while let Some(event) = self.laptop.link.poll_event() {
-            match event {
-                Event::Opened(id) => self.reference.heard_of(End::Client, id),
-                Event::CarrierDead => {
-                    self.counts.silences += 1;
-                    self.leave_carrier();
-                }
-                Event::Readable(_) | Event::Writable(_) | Event::Alive | Event::Closed(_) => {}
-            }
-        }
-        let present = self.laptop.id;
-        if let Some(entry) = &mut self.host.entry {
-            while let Some(event) = entry.link.poll_event() {
-                match event {
-                    Event::Opened(id) if entry.id == present => {
-                        self.reference.heard_of(End::Daemon, id);
-                    }
-                    Event::CarrierDead => {
-                        entry.link.carrier_lost();
-                        if let Some(at) = entry.carrier.take() {
-                            self.carriers[at].to_client.close();
-                        }
-                    }
-                    _ => {}
+    /// Reads, only where the link said that there is something, and finishes. Whether there was anything to do.
+    fn work(&mut self, end: End, finish: bool) -> Checked<bool> {
+        let Some((link, reference)) = self.end(end) else {
+            return Ok(true);
+        };
+        let busy = |side: &Side| (side.reads() && !side.blocked) || (finish && side.writes());
+        let streams = reference.streams.iter();
+        let busy: Vec<StreamId> = streams
+            .filter(|(_, sides)| busy(&sides[end as usize]))
+            .map(|(id, _)| *id)
+            .collect();
+        for &id in &busy {
+            let side = reference.side(end, id)?;
+            if finish && side.writes() {
+                match link.finish(id) {
+                    Ok(()) => reference.finishes(end, id)?,
+                    Err(_) => reference.refused(end, id)?,
                 }
             }
+            let side = reference.side(end, id)?;
+            if side.reads() && !side.blocked {
+                read(link, reference, end, id, u32::MAX)?;
+            }
         }
+        Ok(!busy.is_empty())
     }
 
-    /// What holds at every moment.
-    fn check(&mut self) {
-        self.laptop.link.check();
-        let cursors = self.laptop.link.cursors();
-        let floor = &mut self.floor;
-        assert!(
-            not_below(cursors, floor.client),
-            "the client's cursors went back"
-        );
-        floor.client = cursors;
-        if let Some(entry) = self
-            .host
-            .entry
-            .as_ref()
-            .filter(|entry| entry.id == self.laptop.id)
-        {
-            entry.link.check();
-            let cursors = entry.link.cursors();
-            assert!(
-                not_below(cursors, floor.daemon),
-                "the daemon's cursors went back: {cursors:?} after {:?}, epoch {}",
-                floor.daemon,
-                entry.epoch
-            );
-            assert!(entry.epoch >= floor.epoch, "an older epoch was taken");
-            floor.daemon = cursors;
-            floor.epoch = entry.epoch;
-        }
-    }
-
-    /// Nothing fails any more: everything that must arrive does.
-    pub(super) fn calm(&mut self) {
-        for _ in 0..600 {
-            if self.laptop.is_down() {
-                self.connect(true, None);
-            }
-            self.pass(Duration::from_millis(50));
-            let mut more = false;
-            for end in [End::Client, End::Daemon] {
-                for id in self.reference.known_to(end) {
-                    more |= self.read(end, id, usize::MAX);
-                }
-            }
-            self.flush();
-            self.check();
-            let kept = self.laptop.link.replay_bytes()
-                + self
-                    .host
-                    .entry
-                    .as_ref()
-                    .map_or(1, |entry| entry.link.replay_bytes());
-            if !more && kept == 0 && self.laptop.is_up() && self.reference.outstanding().is_none() {
-                return;
-            }
-        }
-        panic!(
-            "calm, and yet not done: {:?}; down {}, up {}, carrier {:?}, live {:?}; client {:?}, daemon {:?}",
-            self.reference.outstanding(),
-            self.laptop.is_down(),
-            self.laptop.is_up(),
-            self.laptop.carrier,
-            self.live,
-            self.laptop.link,
-            self.host.entry.as_ref().map(|entry| &entry.link)
-        );
+    fn is_quiet(&mut self) -> bool {
+        let up = self.client.carrier;
+        let both = self
+            .links
+            .entries
+            .values()
+            .any(|entry| up.is_some() && entry.carrier == up);
+        let empty = |wire: &Wire| wire.bytes() == 0;
+        both && End::BOTH.into_iter().all(|end| {
+            self.end(end)
+                .is_some_and(|(link, _)| link.replay_bytes() == 0)
+        }) && self
+            .carriers
+            .values()
+            .all(|carrier| carrier.wires.iter().all(empty))
     }
 }
 
-fn not_below(cursors: [u64; 4], floor: [u64; 4]) -> bool {
-    cursors
-        .iter()
-        .zip(floor)
-        .all(|(cursor, floor)| *cursor >= floor)
+fn read(link: &mut Link, reference: &mut Reference, end: End, id: StreamId, times: u32) -> Checked {
+    for _ in 0..times {
+        let read = link.read(id);
+        reference.reads(end, id, &read)?;
+        if !matches!(read, Read::Data(_)) {
+            break;
+        }
+    }
+    Ok(())
 }
