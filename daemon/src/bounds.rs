@@ -146,6 +146,9 @@ pub const BAD_BEHAVIOUR_HALVES: Duration = Duration::from_secs(10);
 pub const PENDING_HELD: Duration = Duration::from_secs(600);
 /// Silence after which a held carrier counts as dead: several probes went unanswered.
 pub const PENDING_SILENCE: Duration = Duration::from_secs(10);
+/// Connections that the system keeps until they are accepted. Past it the system drops them, and an honest client's comes
+/// back only after a second.
+pub const ACCEPT_QUEUE: u32 = 1024;
 /// Between two tries to accept a connection, while the system has no descriptor for one.
 pub const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// How long a refused client may take to read why. Then it is dropped.

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use keepline_carrier::upgrade::{self, UpgradeError};
 use keepline_protocol::bounds::HANDSHAKE_TIME;
 use keepline_protocol::failure::{Code, Failure};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use crate::bounds::ACCEPT_AGAIN;
+use crate::bounds::{ACCEPT_AGAIN, ACCEPT_QUEUE};
 use crate::daemon::Daemon;
 use crate::gate::{Gate, Lost, Place};
 
@@ -28,7 +28,7 @@ impl Daemon {
         let failed = |error: std::io::Error| {
             Failure::new(Code::Failed, format!("cannot listen on {address}: {error}"))
         };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let listener = bind(address).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         self.listening_on(bound);
         tokio::spawn(self.clone().accept_all(listener));
@@ -82,6 +82,18 @@ impl Daemon {
             }
         }
     }
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    // A daemon that comes back takes its port while connections to the one before are still being forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(ACCEPT_QUEUE)
 }
 
 /// Loopback, also when an IPv4 address is written as IPv6.
