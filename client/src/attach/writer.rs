@@ -83,9 +83,10 @@ impl Output {
         self.progress.borrow().broken
     }
 
-    /// Waits until more was written or the stream broke; for ever when nothing waits.
+    /// Waits until more was written than when this was last awaited, or the stream broke; for ever when nothing waits. What
+    /// was written between a look at [`waiting`](Self::waiting) and this counts: who stopped for it must hear of it.
     pub(crate) async fn progress(&mut self) {
-        if self.waiting() == 0 || self.progress.changed().await.is_err() {
+        if self.progress.changed().await.is_err() {
             std::future::pending().await
         }
     }
@@ -139,4 +140,22 @@ pub(crate) fn stdin() -> std::io::Result<channel::Receiver<Bytes>> {
         }
     });
     Ok(receiver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_written_before_anybody_waited_is_told() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut output = Output::new(writer.into());
+        output.push("all of it".into());
+        let mut taken = [0; 9];
+        reader.read_exact(&mut taken).unwrap();
+        while output.waiting() > 0 {
+            std::thread::yield_now();
+        }
+        output.progress().await;
+    }
 }
