@@ -98,8 +98,11 @@ async fn serve_stream(
         _ => {
             let turn = requests.acquire().await.expect("nobody closes it");
             let answer = answer(&daemon, &caller, &request).await;
-            drop((turn, request));
-            sender.send(answer).await
+            drop(request);
+            // Until the answer is taken: what nobody reads is held for so many requests and no more.
+            let sent = sender.send(answer).await;
+            drop(turn);
+            sent
         }
     };
     if served.is_ok() {
