@@ -320,7 +320,6 @@ impl World {
         let Client { link, number, .. } = &mut self.client;
         self.counts.duplicates += link.duplicates();
         if let Some(reference) = self.references.get_mut(number) {
-            reference.left = true;
             reference
                 .forgotten
                 .get_or_insert("the client began a new link");
