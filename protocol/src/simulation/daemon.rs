@@ -1,7 +1,7 @@
 //! The daemon's decisions on links, as `daemon/src/links.rs` makes them: who gets which link, what is fenced off first,
 //! and when a link is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::handshake::Hello;
@@ -31,6 +31,8 @@ pub(super) struct Entry {
 #[derive(Default)]
 pub(super) struct Links {
     pub(super) entries: BTreeMap<LinkId, Entry>,
+    /// Links that were: a late attempt opens none of them again.
+    ended: BTreeSet<LinkId>,
 }
 
 /// What an admission did.
@@ -54,8 +56,8 @@ impl Links {
     pub(super) fn foresee(&self, hello: &Hello) -> Result<([u64; 4], Vec<Frame>), Refusal> {
         let LinkRequest { id, epoch, cursors } = hello.link;
         match (self.entries.get(&id), cursors) {
-            (None, None) => Ok(([0; 4], Vec::new())),
-            (None, Some(_)) => Err(Refusal::LinkExpired),
+            (None, None) if !self.ended.contains(&id) => Ok(([0; 4], Vec::new())),
+            (None, _) => Err(Refusal::LinkExpired),
             (Some(entry), _) if entry.device != hello.device() => Err(Refusal::LinkExpired),
             (Some(entry), _) if entry.takes(epoch) => {
                 let cursors = cursors.unwrap_or_default();
@@ -84,6 +86,7 @@ impl Links {
             entry.fence(now);
             if !entry.link.can_resume(cursors.unwrap_or_default()) {
                 self.entries.remove(&id);
+                self.ended.insert(id);
                 return Err(Refusal::LinkExpired);
             }
             return Ok(Admitted {
@@ -91,13 +94,14 @@ impl Links {
                 superseded: Vec::new(),
             });
         }
-        if cursors.is_some() {
+        if cursors.is_some() || self.ended.contains(&id) {
             return Err(Refusal::LinkExpired);
         }
         let mut superseded = Vec::new();
         for (id, mut entry) in std::mem::take(&mut self.entries) {
             if entry.device == hello.device() {
                 entry.link.close(Refusal::Superseded);
+                self.ended.insert(id);
                 superseded.push((id, entry));
             } else {
                 self.entries.insert(id, entry);
@@ -134,7 +138,10 @@ impl Links {
             .filter(|(_, entry)| over(entry))
             .map(|(id, _)| *id)
             .collect();
-        expired.iter().for_each(|id| drop(self.entries.remove(id)));
+        for id in &expired {
+            self.entries.remove(id);
+            self.ended.insert(*id);
+        }
         expired
     }
 }

@@ -126,8 +126,6 @@ impl Side {
 pub(super) struct Reference {
     pub(super) number: u32,
     pub(super) streams: BTreeMap<StreamId, [Side; 2]>,
-    /// The client has given the link up.
-    pub(super) left: bool,
     /// There is a reason for which the daemon may have forgotten the link.
     pub(super) forgotten: Option<&'static str>,
     /// The highest epoch that took the link.
@@ -309,23 +307,6 @@ impl Reference {
                 .all(|(before, now)| *before <= now),
             "the {end}'s cursors went from {before:?} to {cursors:?}"
         );
-        Ok(())
-    }
-
-    /// The daemon opens the link; anew, when a late attempt asks for one that it forgot. Then nothing of it has arrived,
-    /// or the client has given it up.
-    pub(super) fn begins(&mut self) -> Checked {
-        for sides in self.streams.values_mut() {
-            let arrived = sides[0].read + sides[1].read;
-            ensure!(
-                self.left || arrived == 0,
-                "the link begins again after {arrived} bytes"
-            );
-            sides[End::Daemon as usize] = Side::default();
-        }
-        self.streams.retain(|_, [client, _]| client.known);
-        self.cursors[End::Daemon as usize] = [0; 4];
-        self.epoch = 0;
         Ok(())
     }
 

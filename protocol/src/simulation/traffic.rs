@@ -333,16 +333,6 @@ impl World {
         }
     }
 
-    /// A client that lied has nothing else under way, which could open the link anew.
-    fn hush(&mut self, link: LinkId) {
-        let carriers = self.carriers.iter();
-        let late = carriers.filter(|(_, carrier)| {
-            carrier.hello.link.id == link && carrier.client.is_none() && carrier.daemon.is_some()
-        });
-        let late: Vec<u32> = late.map(|(id, _)| *id).collect();
-        late.into_iter().for_each(|id| self.daemon_goes(id));
-    }
-
     fn admit(&mut self, id: u32, mut proved: Proved, first: Option<Bytes>) -> Checked {
         let whose = self.carriers[&id].whose;
         ensure!(
@@ -368,7 +358,6 @@ impl World {
                         "true cursors ended the link"
                     );
                     self.forget(request.id, "a liar asked for it");
-                    self.hush(request.id);
                 }
                 let packet = match first {
                     Some(_) => proved.seal(&Frame::Close(refusal)),
@@ -382,9 +371,11 @@ impl World {
         ensure!(whose != Whose::Intruder, "an intruder has the link");
         self.counts.resumes += u64::from(known);
         let reference = self.reference(request.id);
-        if !known {
-            reference.begins()?;
-        }
+        ensure!(
+            known || reference.epoch == 0,
+            "link {} is opened again",
+            reference.number
+        );
         reference.taken(request.epoch)?;
         for (old, mut entry) in superseded {
             if let (Some(carrier), Some(packet)) = (entry.carrier, entry.link.poll_packet(self.now))
@@ -447,11 +438,14 @@ impl World {
                     break;
                 }
                 let now = self.now;
-                let packet = self.end(end).and_then(|(link, _)| link.poll_packet(now));
+                let packet = self.end(end).and_then(|(link, _)| {
+                    link.handle_timeout(now);
+                    link.poll_packet(now)
+                });
+                self.tell(end)?;
                 let Some(packet) = packet else { break };
                 self.watch(end, id, &packet)?;
                 self.put(id, end, &packet);
-                self.tell(end)?;
             }
         }
         Ok(())

@@ -42,6 +42,11 @@ impl Wire {
         self.bytes
     }
 
+    /// Whether nothing will arrive, and nobody knows it yet.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
     pub(super) fn write(&mut self, now: Time, packet: &[u8]) {
         if self.silent || self.end.is_some() {
             return;

@@ -320,7 +320,6 @@ impl World {
         let Client { link, number, .. } = &mut self.client;
         self.counts.duplicates += link.duplicates();
         if let Some(reference) = self.references.get_mut(number) {
-            reference.left = true;
             reference
                 .forgotten
                 .get_or_insert("the client began a new link");
@@ -532,14 +531,18 @@ impl World {
             .entries
             .values()
             .any(|entry| up.is_some() && entry.carrier == up);
+        let silent = up.and_then(|id| self.carriers.get(&id));
+        let silent = silent.is_some_and(|carrier| carrier.wires.iter().any(Wire::is_silent));
         let empty = |wire: &Wire| wire.bytes() == 0;
-        both && End::BOTH.into_iter().all(|end| {
-            self.end(end)
-                .is_some_and(|(link, _)| link.replay_bytes() == 0)
-        }) && self
-            .carriers
-            .values()
-            .all(|carrier| carrier.wires.iter().all(empty))
+        both && !silent
+            && End::BOTH.into_iter().all(|end| {
+                self.end(end)
+                    .is_some_and(|(link, _)| link.replay_bytes() == 0)
+            })
+            && self
+                .carriers
+                .values()
+                .all(|carrier| carrier.wires.iter().all(empty))
     }
 }
 
