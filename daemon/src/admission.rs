@@ -380,7 +380,10 @@ impl Daemon {
     async fn run(&self, admitted: Admitted, hello: DeviceHello, number: u64, carrier: Carrier) {
         let link = admitted.link;
         if admitted.new {
-            let caller = Caller::device(hello.certificate.identity().device_id());
+            let device = hello.certificate.identity().device_id();
+            let clients = &self.inner.clients;
+            let presence = clients.came(hello.link.id, &hello.client, Some(device), &hello.name);
+            let caller = Caller::device(device, presence);
             tokio::spawn(services::serve_link(self.clone(), link.clone(), caller));
         }
         self.inner

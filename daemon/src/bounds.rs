@@ -26,6 +26,23 @@ const _: () = assert!(LIVE_TERMINALS_MAX * (REASON_MAX + 256) <= ROWS_RESERVE);
 pub const LIVE_TERMINALS_MAX: usize = 512;
 /// Ended terminals that stay listed. Past it the oldest go.
 pub const ENDED_TERMINALS_MAX: usize = 256;
+/// Panes of one screen: more could not be read. One more is refused.
+pub const PANES_MAX: usize = 64;
+/// Notifications that are kept. Past it the oldest go.
+pub const NOTIFICATIONS_MAX: usize = 256;
+/// Bytes of a notification's title, and of its subtitle. A longer one is refused when asked for, cut when a program's
+/// output brings it.
+pub const NOTIFICATION_TITLE_MAX: usize = 512;
+/// Bytes of a notification's text. Handled as [`NOTIFICATION_TITLE_MAX`].
+pub const NOTIFICATION_BODY_MAX: usize = 4096;
+/// Notifications that one terminal's output makes in one transaction. Of more, the oldest are dropped.
+pub const NOTICES_AT_ONCE: usize = 8;
+/// Clients that a notification remembers as having seen it. Past it the one that saw it first is forgotten.
+pub const READ_BY_MAX: usize = 32;
+/// Characters of a client's id.
+pub const CLIENT_ID_MAX: usize = 128;
+/// Attachments that a client's row shows. Of more, the oldest are left out.
+pub const ATTACHED_SHOWN_MAX: usize = 64;
 /// Candidates that an ambiguous name lists: more help nobody. The rest are left out.
 pub const CANDIDATES_MAX: usize = 32;
 /// Bytes of an idempotency key. A longer one is refused.

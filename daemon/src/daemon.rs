@@ -12,10 +12,12 @@ use keepline_carrier::packet::Carrier;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::handshake::VERSIONS;
+use keepline_protocol::id::LinkId;
 use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::refusal::Refusal;
 use tokio::sync::watch;
 
+use crate::clients::Clients;
 use crate::bounds::{KEY_FILE_MAX, REPLAY_DAEMON_MAX, REPLAY_LOOK};
 use crate::links::Links;
 use crate::services::{self, Caller};
@@ -47,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) name: String,
     pub(crate) session: Session,
     pub(crate) terminals: Arc<Terminals>,
+    pub(crate) clients: Clients,
     pub(crate) links: Links,
     pub(crate) listeners: Mutex<Vec<SocketAddr>>,
     stopping: watch::Sender<bool>,
@@ -66,6 +69,7 @@ impl Daemon {
             name: hostname::get()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default(),
+            clients: Clients::start(session.clone()),
             session,
             terminals,
             links: Links::new(config.lease),
@@ -108,7 +112,12 @@ impl Daemon {
         tokio::spawn(services::serve_link(
             self.clone(),
             far.clone(),
-            Caller::owner(),
+            Caller::owner(self.inner.clients.came(
+                LinkId::from_bytes(entropy()),
+                "local",
+                None,
+                &self.inner.name,
+            )),
         ));
         let (left, right) = Carrier::memory();
         let run = |link: &Link, carrier| {

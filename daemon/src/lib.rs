@@ -18,6 +18,7 @@
 //! | `links` | the links, their leases and epochs |
 //! | `services` | requests and conversations on streams |
 //! | `listener` | TCP connections and what they may cost before they are authenticated |
+//! | `clients` | who is connected, and how the graph follows |
 //! | [`bounds`] | every limit |
 
 pub mod bounds;
@@ -25,6 +26,7 @@ pub mod session;
 pub mod terminal;
 
 mod admission;
+mod clients;
 mod daemon;
 mod gate;
 mod links;

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use keepline_protocol::api::terminal::TerminalPath;
-use keepline_protocol::api::{Receipt, Size};
+use keepline_protocol::api::layout::{PaneSplit, ScreenNew, TabNew};
+use keepline_protocol::api::terminal::TerminalNew;
+use keepline_protocol::api::{Path, Receipt, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
@@ -18,7 +19,8 @@ use tokio::time::{sleep, timeout};
 use crate::bounds::{OBSERVED_PAUSE, RECORD_AGAIN, STOP_TIME};
 use crate::daemon::now_ms;
 use crate::session::{
-    Cells, DAEMON_STOPPED, Lifecycle, NOT_STARTED, Origin, Place, Session, TerminalMutation,
+    Cells, DAEMON_STOPPED, Effects, FIRST_SIZE, Happened, Lifecycle, Mutate, NOT_STARTED, Observed,
+    Origin, Session,
 };
 use crate::terminal::{PtyIo, Spawn, Terminal};
 
@@ -36,13 +38,39 @@ struct Live {
     stopping: bool,
 }
 
-/// A terminal to make.
-pub(crate) struct New {
-    pub(crate) place: Place,
-    pub(crate) name: String,
-    pub(crate) cwd: Option<String>,
-    pub(crate) size: Size,
-    pub(crate) argv: Vec<String>,
+/// A mutation that may make a terminal's row, whose program is then to be started.
+pub(crate) trait Starts: Mutate<Answer = Path> {
+    /// What is to be started; nothing when it shows a terminal that lives.
+    fn program(&self) -> Option<Program>;
+}
+
+/// A program to be started.
+pub(crate) struct Program {
+    argv: Vec<String>,
+    cwd: Option<String>,
+    size: Size,
+}
+
+macro_rules! starts {
+    ($($name:ident: |$new:ident| $shows:expr;)*) => {$(
+        impl Starts for $name {
+            fn program(&self) -> Option<Program> {
+                let $new = self;
+                (!$shows).then(|| Program {
+                    argv: self.argv.clone().unwrap_or_default(),
+                    cwd: self.cwd.clone(),
+                    size: self.size.unwrap_or(FIRST_SIZE),
+                })
+            }
+        }
+    )*};
+}
+
+starts! {
+    TerminalNew: |_new| false;
+    ScreenNew: |new| new.terminal.is_some();
+    PaneSplit: |new| new.terminal.is_some();
+    TabNew: |new| new.terminal.is_some();
 }
 
 impl Terminals {
@@ -94,29 +122,25 @@ impl Terminals {
     }
 
     /// Makes a row, then the terminal. A replayed request makes nothing again.
-    pub(crate) async fn open(
+    pub(crate) async fn open<M: Starts>(
         self: &Arc<Self>,
         origin: Origin,
-        new: New,
-    ) -> Result<Receipt<TerminalPath>, Failure> {
+        new: M,
+    ) -> Result<Receipt<Path>, Failure> {
         if self.live().stopping {
             return Err(Failure::new(Code::Failed, "the daemon is stopping"));
         }
-        let row = TerminalMutation::New {
-            place: new.place,
-            name: new.name,
-            cwd: new.cwd.clone().unwrap_or_default(),
-            size: new.size.into(),
-            argv: new.argv.clone(),
+        let program = new.program();
+        let receipt = self.session.mutate(origin, new).await?;
+        let (Some(program), Some(id)) = (program, receipt.value.terminal) else {
+            return Ok(receipt);
         };
-        let receipt = self.session.mutate(origin, row).await?;
         if receipt.replayed {
-            return self.launched(receipt).await;
+            return self.launched(id, receipt).await;
         }
         // Not given up when the asker goes away: a row is never left between launching and running.
-        let (terminals, id) = (Arc::clone(self), receipt.value.terminal);
-        let launched =
-            tokio::spawn(async move { terminals.launch(id, new.argv, new.cwd, new.size).await });
+        let terminals = Arc::clone(self);
+        let launched = tokio::spawn(async move { terminals.launch(id, program).await });
         let revision = launched.await.unwrap_or_else(|_| {
             Err(Failure::new(
                 Code::Internal,
@@ -132,9 +156,9 @@ impl Terminals {
     /// Answers a replayed request as the first one was: when its terminal runs, or could not be started.
     async fn launched(
         &self,
-        receipt: Receipt<TerminalPath>,
-    ) -> Result<Receipt<TerminalPath>, Failure> {
-        let id = receipt.value.terminal;
+        id: TerminalId,
+        receipt: Receipt<Path>,
+    ) -> Result<Receipt<Path>, Failure> {
         let (_, mut changes) = self.session.subscribe(Some(self.session.cursor()));
         loop {
             match self.session.terminal(id) {
@@ -156,28 +180,26 @@ impl Terminals {
     async fn launch(
         self: Arc<Self>,
         id: TerminalId,
-        argv: Vec<String>,
-        cwd: Option<String>,
-        size: Size,
+        program: Program,
     ) -> Result<u64, Failure> {
         let spawn = Spawn {
             id,
-            argv,
-            cwd,
+            argv: program.argv,
+            cwd: program.cwd,
             env: Vec::new(),
             socket: self.socket.clone(),
-            size,
+            size: program.size,
         };
         let terminal = match Terminal::spawn(&self.io, spawn).await {
             Ok(terminal) => terminal,
             Err(failure) => {
-                self.record(TerminalMutation::NotStarted { terminal: id })
+                self.record(Happened::NotStarted { terminal: id })
                     .await;
                 return Err(failure);
             }
         };
         self.live().terminals.insert(id, Arc::clone(&terminal));
-        let started = TerminalMutation::Started {
+        let started = Happened::Started {
             terminal: id,
             pid: terminal.pid(),
         };
@@ -194,6 +216,7 @@ impl Terminals {
         // What changed before this task began counts as a change.
         title.mark_changed();
         size.mark_changed();
+        let mut through = 0;
         loop {
             tokio::select! {
                 true = async { exited.wait_for(Option::is_some).await.is_ok() } => break,
@@ -202,8 +225,18 @@ impl Terminals {
                 else => break,
             }
             let named = Some(title.borrow_and_update().clone()).filter(|title| !title.is_empty());
-            let cells = Some(Cells::from(*size.borrow_and_update()));
-            self.record(observed(id, named, cells, None)).await;
+            through += 1;
+            let observed = Observed {
+                terminal: Some(id),
+                size: Some(Cells::from(*size.borrow_and_update())),
+                effects: named.is_some().then_some(Effects {
+                    through,
+                    title: named,
+                    ..Effects::default()
+                }),
+                ..Observed::default()
+            };
+            self.record(Happened::Observed(observed)).await;
             // What changes faster than this is gathered.
             sleep(OBSERVED_PAUSE).await;
         }
@@ -211,7 +244,7 @@ impl Terminals {
             .borrow()
             .clone()
             .unwrap_or_else(|| Exit::Reason("lost".to_owned()));
-        let ended = TerminalMutation::Ended { terminal: id, exit };
+        let ended = Happened::Ended { terminal: id, exit };
         // On a full disk the row would go on saying that the terminal runs: it is said again until it is durable.
         while !self.record(ended.clone()).await && !self.live().stopping {
             sleep(RECORD_AGAIN).await;
@@ -224,13 +257,17 @@ impl Terminals {
         let terminals = Arc::clone(self);
         tokio::spawn(async move {
             terminals
-                .record(observed(id, None, None, Some(now_ms())))
+                .record(Happened::Observed(Observed {
+                    terminal: Some(id),
+                    used_ms: Some(now_ms()),
+                    ..Observed::default()
+                }))
                 .await
         });
     }
 
     /// Commits what happened to a terminal; false when that failed. A row that is gone needs nothing.
-    async fn record(&self, mutation: TerminalMutation) -> bool {
+    async fn record(&self, mutation: Happened) -> bool {
         match self.session.mutate(Origin::default(), mutation).await {
             Ok(_) => true,
             Err(failure) if matches!(failure.code, Code::NotFound | Code::Gone) => true,
@@ -249,47 +286,23 @@ impl Terminals {
         });
     }
 
-    /// Ends a terminal and deletes its row.
-    pub(crate) async fn close(
-        &self,
-        origin: Origin,
-        reference: String,
-    ) -> Result<Receipt<TerminalPath>, Failure> {
-        let receipt = self
-            .session
-            .mutate(
-                origin,
-                TerminalMutation::Close {
-                    terminal: reference,
-                },
-            )
-            .await?;
-        let terminal = self.live().terminals.remove(&receipt.value.terminal);
+    /// Ends a terminal whose row was deleted.
+    pub(crate) fn end(&self, closed: &Receipt<Path>) {
+        let id = closed.value.terminal;
+        let terminal = id.and_then(|id| self.live().terminals.remove(&id));
         if let Some(terminal) = terminal {
             // Its programs have seconds to end; nobody needs to wait for that.
             tokio::spawn(async move { terminal.close().await });
         }
-        Ok(receipt)
     }
 
-    /// Pins a terminal's size.
-    pub(crate) async fn resize(
-        &self,
-        origin: Origin,
-        reference: String,
-        size: Size,
-    ) -> Result<Receipt<TerminalPath>, Failure> {
-        let mutation = TerminalMutation::Resize {
-            terminal: reference,
-            size: size.into(),
-        };
-        let receipt = self.session.mutate(origin, mutation).await?;
+    /// Pins the size of a terminal whose row says so.
+    pub(crate) async fn resized(&self, receipt: &Receipt<Path>, size: Size) -> Result<(), Failure> {
         // Others may have resized it since a request that is replayed.
-        if !receipt.replayed {
-            let terminal = self.find(&receipt.value.terminal.to_string())?;
-            terminal.pin(Some(size)).await;
+        if let Some(id) = receipt.value.terminal.filter(|_| !receipt.replayed) {
+            self.find(&id.to_string())?.pin(Some(size)).await;
         }
-        Ok(receipt)
+        Ok(())
     }
 
     /// Hangs up on every terminal and records why they ended.
@@ -310,27 +323,11 @@ impl Terminals {
         let _ = timeout(STOP_TIME, ended).await;
         for terminal in &all {
             let exit = Exit::Reason(DAEMON_STOPPED.to_owned());
-            self.record(TerminalMutation::Ended {
+            self.record(Happened::Ended {
                 terminal: terminal.id(),
                 exit,
             })
             .await;
         }
-    }
-}
-
-/// What was seen of a terminal; what is absent did not change.
-fn observed(
-    terminal: TerminalId,
-    title: Option<String>,
-    size: Option<Cells>,
-    used_ms: Option<u64>,
-) -> TerminalMutation {
-    TerminalMutation::Observed {
-        terminal,
-        title,
-        cwd: None,
-        size,
-        used_ms,
     }
 }

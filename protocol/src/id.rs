@@ -89,8 +89,16 @@ macro_rules! ids {
 ids! {
     /// A workspace.
     WorkspaceId, "ws_", "a workspace";
+    /// A screen.
+    ScreenId, "screen_", "a screen";
+    /// A pane.
+    PaneId, "pane_", "a pane";
+    /// A tab.
+    TabId, "tab_", "a tab";
     /// A terminal.
     TerminalId, "term_", "a terminal";
+    /// A notification.
+    NotificationId, "note_", "a notification";
     /// An enrolled (or pending) device: the first 128 bits of the SHA-256 of its identity key.
     DeviceId, "dev_", "a device";
     /// An invitation.

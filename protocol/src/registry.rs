@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::{Empty, Receipt, remote, server, session, terminal};
+use crate::api::{Empty, Path, Receipt, layout, notification, remote, server, session, terminal};
 
 /// Set in the number of every answer.
 pub const ANSWER: u16 = 0x8000;
@@ -116,13 +116,15 @@ macro_rules! methods {
 methods! {
     0x0101 "session.snapshot" SessionSnapshot: Read (Empty) -> session::Snapshot;
     0x0102 "session.events" SessionEvents: Stream (session::Events) -> session::EventsStarted;
-    0x0201 "workspace.new" WorkspaceNew: Mutation (session::WorkspaceNew) -> Receipt<session::WorkspacePath>;
-    0x0202 "workspace.rename" WorkspaceRename: Mutation (session::WorkspaceRename) -> Receipt<session::WorkspacePath>;
-    0x0203 "workspace.close" WorkspaceClose: Mutation (session::WorkspaceClose) -> Receipt<session::WorkspacePath>;
-    0x0301 "terminal.new" TerminalNew: Mutation (terminal::TerminalNew) -> Receipt<terminal::TerminalPath>;
-    0x0302 "terminal.rename" TerminalRename: Mutation (terminal::TerminalRename) -> Receipt<terminal::TerminalPath>;
-    0x0303 "terminal.close" TerminalClose: Mutation (terminal::TerminalClose) -> Receipt<terminal::TerminalPath>;
-    0x0304 "terminal.resize" TerminalResize: Mutation (terminal::TerminalResize) -> Receipt<terminal::TerminalPath>;
+    0x0201 "workspace.new" WorkspaceNew: Mutation (layout::WorkspaceNew) -> Receipt<Path>;
+    0x0202 "workspace.rename" WorkspaceRename: Mutation (layout::WorkspaceRename) -> Receipt<Path>;
+    0x0203 "workspace.close" WorkspaceClose: Mutation (layout::WorkspaceClose) -> Receipt<Path>;
+    0x0204 "workspace.move" WorkspaceMove: Mutation (layout::WorkspaceMove) -> Receipt<Path>;
+    0x0205 "workspace.focus" WorkspaceFocus: Mutation (layout::WorkspaceFocus) -> Receipt<Path>;
+    0x0301 "terminal.new" TerminalNew: Mutation (terminal::TerminalNew) -> Receipt<Path>;
+    0x0302 "terminal.rename" TerminalRename: Mutation (terminal::TerminalRename) -> Receipt<Path>;
+    0x0303 "terminal.close" TerminalClose: Mutation (terminal::TerminalClose) -> Receipt<Path>;
+    0x0304 "terminal.resize" TerminalResize: Mutation (terminal::TerminalResize) -> Receipt<Path>;
     0x0305 "terminal.send" TerminalSend: Input (terminal::TerminalSend) -> terminal::Sent;
     0x0306 "terminal.signal" TerminalSignal: Once (terminal::TerminalSignal) -> Empty;
     0x0307 "terminal.read" TerminalRead: Read (terminal::TerminalRead) -> terminal::ScreenText;
@@ -136,6 +138,27 @@ methods! {
     0x0407 "remote.revoke" RemoteRevoke: Admin (remote::DeviceRef) -> remote::DeviceChanged;
     0x0501 "server.status" ServerStatus: Read (Empty) -> server::Status;
     0x0502 "server.stop" ServerStop: Admin (Empty) -> Empty;
+    0x0601 "screen.new" ScreenNew: Mutation (layout::ScreenNew) -> Receipt<Path>;
+    0x0602 "screen.rename" ScreenRename: Mutation (layout::ScreenRename) -> Receipt<Path>;
+    0x0603 "screen.move" ScreenMove: Mutation (layout::ScreenMove) -> Receipt<Path>;
+    0x0604 "screen.focus" ScreenFocus: Mutation (layout::ScreenFocus) -> Receipt<Path>;
+    0x0605 "screen.close" ScreenClose: Mutation (layout::ScreenClose) -> Receipt<Path>;
+    0x0611 "pane.split" PaneSplit: Mutation (layout::PaneSplit) -> Receipt<Path>;
+    0x0612 "pane.move" PaneMove: Mutation (layout::PaneMove) -> Receipt<Path>;
+    0x0613 "pane.resize" PaneResize: Mutation (layout::PaneResize) -> Receipt<Path>;
+    0x0614 "pane.focus" PaneFocus: Mutation (layout::PaneFocus) -> Receipt<Path>;
+    0x0615 "pane.zoom" PaneZoom: Mutation (layout::PaneZoom) -> Receipt<Path>;
+    0x0616 "pane.close" PaneClose: Mutation (layout::PaneClose) -> Receipt<Path>;
+    0x0621 "tab.new" TabNew: Mutation (layout::TabNew) -> Receipt<Path>;
+    0x0622 "tab.rename" TabRename: Mutation (layout::TabRename) -> Receipt<Path>;
+    0x0623 "tab.move" TabMove: Mutation (layout::TabMove) -> Receipt<Path>;
+    0x0624 "tab.focus" TabFocus: Mutation (layout::TabFocus) -> Receipt<Path>;
+    0x0625 "tab.close" TabClose: Mutation (layout::TabClose) -> Receipt<Path>;
+    0x0631 "layout.export" LayoutExport: Read (layout::LayoutExport) -> layout::Layout;
+    0x0632 "layout.apply" LayoutApply: Mutation (layout::LayoutApply) -> Receipt<Path>;
+    0x0701 "notification.post" NotificationPost: Mutation (notification::NotificationPost) -> Receipt<notification::Posted>;
+    0x0702 "notification.ack" NotificationAck: Mutation (notification::NotificationAck) -> Receipt<notification::Marked>;
+    0x0703 "notification.clear" NotificationClear: Mutation (notification::NotificationClear) -> Receipt<notification::Marked>;
 }
 
 /// The method with this number.

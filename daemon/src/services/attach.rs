@@ -10,40 +10,44 @@ use keepline_protocol::stream::{MALFORMED, StreamClosed};
 
 use tokio::sync::watch;
 
-use super::parse;
+use super::{Caller, parse};
 use crate::bounds::{OUTPUT_PIECE, VOTE_KEPT};
+use crate::clients::AttachedHere;
 use crate::daemon::Daemon;
+use crate::session::{AttachedTo, Cells};
 use crate::terminal::{Attach, Attachment, Hand};
 
 /// Answers a request to attach and serves the attachment until either side ends it.
 pub(super) async fn serve(
     daemon: &Daemon,
+    caller: &Caller,
     request: &Message,
     sender: &Sender,
     receiver: Receiver,
     phase: watch::Receiver<Phase>,
 ) -> Result<(), StreamClosed> {
     let attached = match parse::<method::TerminalAttach>(request) {
-        Ok(params) => attach(daemon, params).await,
+        Ok(params) => attach(daemon, caller, params).await,
         Err(failure) => Err(failure),
     };
     let (answer, attachment) = match attached {
-        Ok((answer, attachment)) => (Ok(answer), Some(attachment)),
+        Ok((answer, attachment, here)) => (Ok(answer), Some((attachment, here))),
         Err(failure) => (Err(failure), None),
     };
     sender
         .send(encode_answer::<method::TerminalAttach>(&answer))
         .await?;
     match attachment {
-        Some(attachment) => converse(attachment, sender, receiver, phase).await,
+        Some((attachment, here)) => converse(attachment, &here, sender, receiver, phase).await,
         None => Ok(()),
     }
 }
 
 async fn attach(
     daemon: &Daemon,
+    caller: &Caller,
     params: TerminalAttach,
-) -> Result<(Attached, Attachment), Failure> {
+) -> Result<(Attached, Attachment, AttachedHere), Failure> {
     let terminal = daemon.inner.terminals.find(&params.terminal)?;
     let observer = params.observer.unwrap_or(false);
     if params
@@ -65,13 +69,21 @@ async fn attach(
         from_offset: params.from_offset,
         history: params.history,
     };
-    Ok(terminal.attach(attach).await)
+    let here = caller.presence.attached(AttachedTo {
+        terminal_id: terminal.id(),
+        attachment: attach.attachment,
+        size: attach.size.filter(|_| !observer).map(Cells::from),
+        observer,
+    });
+    let (answer, attachment) = terminal.attach(attach).await;
+    Ok((answer, attachment, here))
 }
 
 /// Sends the attachment's records as the stream takes them, and takes the client's, at the same time: a client that does
 /// not read can still type.
 async fn converse(
     mut attachment: Attachment,
+    here: &AttachedHere,
     sender: &Sender,
     receiver: Receiver,
     phase: watch::Receiver<Phase>,
@@ -80,7 +92,7 @@ async fn converse(
     tokio::select! {
         sent = send(&mut attachment, sender) => sent,
         () = follow_presence(&hand, phase) => Err(StreamClosed),
-        () = receive(&hand, receiver) => {
+        () = receive(&hand, here, receiver) => {
             // The client has finished: what it typed is acknowledged before the stream ends.
             while let Some(record) = attachment.next(0) {
                 sender.send(encode_record(&record)).await?;
@@ -137,7 +149,7 @@ async fn follow_presence(hand: &Hand, mut phase: watch::Receiver<Phase>) {
 }
 
 /// Takes the client's records until it finishes or breaks the protocol.
-async fn receive(hand: &Hand, mut receiver: Receiver) {
+async fn receive(hand: &Hand, here: &AttachedHere, mut receiver: Receiver) {
     loop {
         let record = match receiver.message().await {
             Ok(Some(message)) => message.record(),
@@ -148,6 +160,7 @@ async fn receive(hand: &Hand, mut receiver: Receiver) {
         let done = match record {
             Ok(Record::Input { offset, bytes }) => hand.input(offset, bytes).await,
             Ok(Record::Size(size)) => {
+                here.votes(size);
                 hand.vote(size).await;
                 Ok(())
             }

@@ -8,15 +8,15 @@ mod events;
 mod remote;
 mod server;
 mod terminal;
-mod workspace;
 
 use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use keepline_carrier::link::{Link, Phase, Receiver, Sender};
-use keepline_protocol::api::Cursor;
+use keepline_protocol::api::layout::Layout;
 use keepline_protocol::api::session::Snapshot;
+use keepline_protocol::api::{Cursor, Keyed, Path, Receipt};
 use keepline_protocol::failure::{Code, Failure, FailureBody};
 use keepline_protocol::id::DeviceId;
 use keepline_protocol::message::{Message, encode_answer, encode_struct};
@@ -24,32 +24,48 @@ use keepline_protocol::registry::{self, Effect, FAILURE, Method, method};
 use tokio::sync::{Semaphore, watch};
 
 use crate::bounds::REQUESTS_AT_ONCE;
+use crate::clients::Presence;
 use crate::daemon::Daemon;
-use crate::session::Origin;
+use crate::session::{Mutate, Origin};
+use crate::terminals::Starts;
 
 /// Who asks.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Caller {
     /// The device; nothing for the owner at this machine.
     device: Option<DeviceId>,
     admin: bool,
+    presence: Arc<Presence>,
 }
 
 impl Caller {
     /// The owner, on the local socket.
-    pub(crate) fn owner() -> Self {
+    pub(crate) fn owner(presence: Presence) -> Self {
         Caller {
             device: None,
             admin: true,
+            presence: Arc::new(presence),
         }
     }
 
     /// A device, on a link of its own.
-    pub(crate) fn device(device: DeviceId) -> Self {
+    pub(crate) fn device(device: DeviceId, presence: Presence) -> Self {
         Caller {
             device: Some(device),
             admin: false,
+            presence: Arc::new(presence),
         }
+    }
+
+    /// Changes the graph as `params` say.
+    async fn mutate<P: Keyed + Mutate>(
+        &self,
+        daemon: &Daemon,
+        mut params: P,
+    ) -> Result<Receipt<P::Answer>, Failure> {
+        let (key, expect) = params.take_terms();
+        let session = &daemon.inner.session;
+        session.mutate(self.origin(key, expect), params).await
     }
 
     fn origin(&self, key: Option<String>, expect: Option<Cursor>) -> Origin {
@@ -93,7 +109,7 @@ async fn serve_stream(
     let served = match request.number {
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
         method::TerminalAttach::NUMBER => {
-            attach::serve(&daemon, &request, &sender, receiver, phase).await
+            attach::serve(&daemon, &caller, &request, &sender, receiver, phase).await
         }
         _ => {
             let turn = requests.acquire().await.expect("nobody closes it");
@@ -134,30 +150,31 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             })
             .await
         }
-        method::WorkspaceNew::NUMBER => {
-            reply::<method::WorkspaceNew, _>(request, |p| workspace::new(daemon, caller, p)).await
+        method::LayoutExport::NUMBER => {
+            reply::<method::LayoutExport, _>(request, |p| async move {
+                let layout = daemon.inner.session.export_layout(&p.workspace)?;
+                Ok(Layout { layout })
+            })
+            .await
         }
-        method::WorkspaceRename::NUMBER => {
-            reply::<method::WorkspaceRename, _>(request, |p| workspace::rename(daemon, caller, p))
-                .await
-        }
-        method::WorkspaceClose::NUMBER => {
-            reply::<method::WorkspaceClose, _>(request, |p| workspace::close(daemon, caller, p))
-                .await
-        }
-        method::TerminalNew::NUMBER => {
-            reply::<method::TerminalNew, _>(request, |p| terminal::new(daemon, caller, p)).await
-        }
-        method::TerminalRename::NUMBER => {
-            reply::<method::TerminalRename, _>(request, |p| terminal::rename(daemon, caller, p))
-                .await
-        }
+        method::TerminalNew::NUMBER => open::<method::TerminalNew, _>(daemon, caller, request).await,
+        method::ScreenNew::NUMBER => open::<method::ScreenNew, _>(daemon, caller, request).await,
+        method::PaneSplit::NUMBER => open::<method::PaneSplit, _>(daemon, caller, request).await,
+        method::TabNew::NUMBER => open::<method::TabNew, _>(daemon, caller, request).await,
         method::TerminalClose::NUMBER => {
             reply::<method::TerminalClose, _>(request, |p| terminal::close(daemon, caller, p)).await
         }
         method::TerminalResize::NUMBER => {
             reply::<method::TerminalResize, _>(request, |p| terminal::resize(daemon, caller, p))
                 .await
+        }
+        method::NotificationAck::NUMBER => {
+            reply::<method::NotificationAck, _>(request, |mut p| {
+                // What the client calls itself is what it has seen it as.
+                p.client.get_or_insert_with(|| caller.presence.client().to_owned());
+                caller.mutate(daemon, p)
+            })
+            .await
         }
         method::TerminalSend::NUMBER => {
             reply::<method::TerminalSend, _>(request, |p| terminal::send(daemon, p)).await
@@ -197,11 +214,49 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
         method::ServerStop::NUMBER => {
             reply::<method::ServerStop, _>(request, |_| server::stop(daemon)).await
         }
-        _ => {
-            let message = format!("{} is not a plain request", entry.name);
-            encode_failure(Failure::new(Code::Invalid, message))
-        }
+        _ => match change(daemon, caller, request).await {
+            Some(answer) => answer,
+            None => {
+                let message = format!("{} is not a plain request", entry.name);
+                encode_failure(Failure::new(Code::Invalid, message))
+            }
+        },
     }
+}
+
+/// Answers a mutation that changes the graph and nothing else; nothing for other methods.
+async fn change(daemon: &Daemon, caller: &Caller, request: &Message) -> Option<Bytes> {
+    macro_rules! of_the_graph {
+        ($($method:ident)*) => {
+            match request.number {
+                $(method::$method::NUMBER => Some(
+                    reply::<method::$method, _>(request, |p| caller.mutate(daemon, p)).await,
+                ),)*
+                _ => None,
+            }
+        };
+    }
+    of_the_graph! {
+        WorkspaceNew WorkspaceRename WorkspaceMove WorkspaceFocus WorkspaceClose
+        ScreenRename ScreenMove ScreenFocus ScreenClose
+        PaneMove PaneResize PaneFocus PaneZoom PaneClose
+        TabRename TabMove TabFocus TabClose
+        LayoutApply TerminalRename NotificationPost NotificationClear
+    }
+}
+
+/// Answers a mutation that may start a terminal.
+async fn open<M, P>(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes
+where
+    M: Method<Params = P, Answer = Receipt<Path>>,
+    P: Keyed + Starts,
+{
+    reply::<M, _>(request, |mut params: P| {
+        let (key, expect) = params.take_terms();
+        let terminals = &daemon.inner.terminals;
+        terminals.open(caller.origin(key, expect), params)
+    })
+    .await
 }
 
 /// Reads the parameters of `M`, calls, and gives the answer's wire form.

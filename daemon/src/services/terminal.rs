@@ -1,70 +1,28 @@
 //! `terminal.*`, but for attachments.
 
 use keepline_protocol::api::terminal::{
-    ScreenText, Sent, TerminalClose, TerminalNew, TerminalPath, TerminalRead, TerminalRename,
-    TerminalResize, TerminalSend, TerminalSignal,
+    ScreenText, Sent, TerminalClose, TerminalRead, TerminalResize, TerminalSend, TerminalSignal,
 };
-use keepline_protocol::api::{Empty, Receipt, Size};
+use keepline_protocol::api::{Empty, Path, Receipt};
 use keepline_protocol::failure::Failure;
 use keepline_protocol::id::AttachmentId;
 
 use super::Caller;
 use crate::daemon::Daemon;
-use crate::session::{Place, TerminalMutation};
-use crate::terminals::New;
 
-type Done = Result<Receipt<TerminalPath>, Failure>;
-
-/// The size of a terminal that nobody gave one.
-const FIRST_SIZE: Size = Size::cells(80, 24);
-
-pub(super) async fn new(daemon: &Daemon, caller: &Caller, params: TerminalNew) -> Done {
-    let place = Place::of(
-        params.workspace,
-        params.detached.unwrap_or(false),
-        params.caller,
-    )?;
-    let new = New {
-        place,
-        name: params.name.unwrap_or_default(),
-        cwd: params.cwd,
-        size: params.size.unwrap_or(FIRST_SIZE),
-        argv: params.argv.unwrap_or_default(),
-    };
-    daemon
-        .inner
-        .terminals
-        .open(caller.origin(params.key, params.expect), new)
-        .await
-}
-
-pub(super) async fn rename(daemon: &Daemon, caller: &Caller, params: TerminalRename) -> Done {
-    let mutation = TerminalMutation::Rename {
-        terminal: params.terminal,
-        name: params.name,
-    };
-    daemon
-        .inner
-        .session
-        .mutate(caller.origin(params.key, params.expect), mutation)
-        .await
-}
+type Done = Result<Receipt<Path>, Failure>;
 
 pub(super) async fn close(daemon: &Daemon, caller: &Caller, params: TerminalClose) -> Done {
-    daemon
-        .inner
-        .terminals
-        .close(caller.origin(params.key, params.expect), params.terminal)
-        .await
+    let receipt = caller.mutate(daemon, params).await?;
+    daemon.inner.terminals.end(&receipt);
+    Ok(receipt)
 }
 
 pub(super) async fn resize(daemon: &Daemon, caller: &Caller, params: TerminalResize) -> Done {
-    let origin = caller.origin(params.key, params.expect);
-    daemon
-        .inner
-        .terminals
-        .resize(origin, params.terminal, params.size)
-        .await
+    let size = params.size;
+    let receipt = caller.mutate(daemon, params).await?;
+    daemon.inner.terminals.resized(&receipt, size).await?;
+    Ok(receipt)
 }
 
 pub(super) async fn send(daemon: &Daemon, params: TerminalSend) -> Result<Sent, Failure> {

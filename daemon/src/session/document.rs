@@ -11,14 +11,14 @@ use super::rows::{Kind, Stored};
 /// Every collection of a document, present even when empty; a kind that this daemon does not make yet has none.
 const COLLECTIONS: [(&str, Option<Kind>); 9] = [
     ("workspaces", Some(Kind::Workspace)),
-    ("screens", None),
-    ("panes", None),
-    ("tabs", None),
+    ("screens", Some(Kind::Screen)),
+    ("panes", Some(Kind::Pane)),
+    ("tabs", Some(Kind::Tab)),
     ("terminals", Some(Kind::Terminal)),
     ("browsers", None),
     ("agents", None),
-    ("notifications", None),
-    ("clients", None),
+    ("notifications", Some(Kind::Notification)),
+    ("clients", Some(Kind::Client)),
 ];
 
 /// The complete graph at `cursor`: `{"cursor": {generation, revision}, "workspaces": [row], …}`, rows by index.

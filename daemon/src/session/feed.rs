@@ -36,7 +36,7 @@ impl Committed {
             .filter(|change| change.after.is_none())
             .filter_map(|change| match change.id {
                 RowId::Terminal(id) => Some(id),
-                RowId::Workspace(_) => None,
+                _ => None,
             });
         Committed {
             revision: cursor.revision,

@@ -12,7 +12,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`rows`], [`graph`], [`mutation`], [`apply`] | the graph: rows, finding them, what can be done, and its rules; pure |
+//! | [`rows`], [`layout`], [`graph`], [`mutation`], [`apply`] | the graph: rows, finding them, what can be done, and its rules; pure |
 //! | `document` | the graph and its deltas as JSON |
 //! | [`enrolment`] | devices and invitations; pure |
 //! | [`store`] | SQLite, the lock of a state directory |
@@ -26,6 +26,7 @@ pub mod enrolment;
 pub mod feed;
 pub mod files;
 pub mod graph;
+pub mod layout;
 pub mod mutation;
 mod reference;
 pub mod rows;
@@ -42,15 +43,16 @@ use keepline_protocol::api::remote::{Device, DeviceChanged, PendingDevice};
 use keepline_protocol::api::session::EventsStarted;
 use keepline_protocol::api::{Cursor, Json, Receipt};
 use keepline_protocol::failure::{Code, Failure};
-use keepline_protocol::id::{DeviceId, Generation, InvitationId, TerminalId, WorkspaceId};
+use keepline_protocol::id::{DeviceId, Generation, InvitationId, TerminalId};
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub(crate) use self::apply::FIRST_SIZE;
 pub use self::apply::{DAEMON_STOPPED, NOT_STARTED};
 pub use self::enrolment::{Claim, Decision, NewInvitation, Reason, Standing};
 use self::feed::Feed;
 pub use self::feed::{Committed, Event, Subscription};
-pub use self::mutation::{Mutate, Mutation, Place, TerminalMutation, Value, WorkspaceMutation};
-pub use self::rows::{Cells, Lifecycle, TerminalRow, WorkspaceRow};
+pub use self::mutation::{Effects, Happened, Mutate, Mutation, Notice, Observed, Value};
+pub use self::rows::{AttachedTo, Cells, ClientRow, Level, Lifecycle, TerminalRow};
 use self::writer::{Act, Answer, Request, Ruling, Writer, now_ms};
 use crate::bounds::{KEY_MAX, SESSION_QUEUE};
 
@@ -138,7 +140,7 @@ impl Session {
         &self,
         origin: Origin,
         mutation: M,
-    ) -> Result<Receipt<M::Path>, Failure> {
+    ) -> Result<Receipt<M::Answer>, Failure> {
         if let Some(key) = &origin.key
             && !(1..=KEY_MAX).contains(&key.len())
         {
@@ -162,7 +164,7 @@ impl Session {
             revision,
             replayed,
         } = receipt;
-        let value = M::path(value).ok_or_else(|| bug("a mutation gave a value of another kind"))?;
+        let value = M::answer(value).ok_or_else(|| bug("a mutation gave a value of another kind"))?;
         Ok(Receipt {
             value,
             generation,
@@ -191,12 +193,12 @@ impl Session {
         self.feed.read().graph.resolve_terminal(reference)
     }
 
-    /// The workspace that an id or a unique name means.
+    /// A workspace's places as JSON.
     ///
     /// # Errors
     /// As [`resolve_terminal`](Self::resolve_terminal).
-    pub fn resolve_workspace(&self, reference: &str) -> Result<WorkspaceId, Failure> {
-        self.feed.read().graph.resolve_workspace(reference)
+    pub fn export_layout(&self, workspace: &str) -> Result<Json, Failure> {
+        self.feed.read().graph.export(workspace)
     }
 
     /// A terminal's row.

@@ -1,134 +1,120 @@
 //! What can be done to the session graph.
 //!
-//! A mutation is its parameters and nothing else: neither the moment nor fresh ids are in it, so that the digest of a
-//! mutation tells whether an idempotency key is used for the same request again.
+//! A mutation is its parameters and nothing else: neither the moment nor fresh ids are in it, and its key and expected
+//! cursor are taken out, so that the digest of a mutation tells whether an idempotency key is used for the same request
+//! again.
 
-use keepline_protocol::api::session::WorkspacePath;
-use keepline_protocol::api::terminal::TerminalPath;
-use keepline_protocol::failure::{Code, Failure};
-use keepline_protocol::id::{TerminalId, WorkspaceId};
+use keepline_protocol::api::Path;
+use keepline_protocol::api::layout::{
+    LayoutApply, PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, ScreenClose,
+    ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew, TabRename,
+    WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
+};
+use keepline_protocol::api::notification::{
+    Marked, NotificationAck, NotificationClear, NotificationPost, Posted,
+};
+use keepline_protocol::api::terminal::{TerminalClose, TerminalNew, TerminalRename, TerminalResize};
+use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use super::rows::{Cells, exit_form};
+use super::rows::{Cells, ClientRow, Level, exit_form};
 
-/// A change of the graph.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Mutation {
-    /// Of a workspace.
-    Workspace(WorkspaceMutation),
-    /// Of a terminal.
-    Terminal(TerminalMutation),
+/// What a mutation made or changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Value {
+    /// Where that is.
+    Path(Path),
+    /// A notification.
+    Posted(Posted),
+    /// Notifications.
+    Marked(Marked),
 }
 
-/// A change of a workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum WorkspaceMutation {
-    /// Makes one.
-    New {
-        /// Its label; nothing for a generated one: `main` for the first, else `workspace N`.
-        name: Option<String>,
-    },
-    /// Gives one another label.
-    Rename {
-        /// Id or unique name.
-        workspace: String,
-        /// The label, never empty.
-        name: String,
-    },
-    /// Deletes one; its terminals live on, detached.
-    Close {
-        /// Id or unique name.
-        workspace: String,
-    },
+/// A mutation whose answer has a type.
+pub trait Mutate: Into<Mutation> {
+    /// What it makes or changes.
+    type Answer;
+    /// `value` as that type; nothing when it is of another, which only a bug makes.
+    fn answer(value: Value) -> Option<Self::Answer>;
 }
 
-/// Where a new terminal is shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Place {
-    /// Nowhere.
-    Detached,
-    /// In this workspace, by id or unique name.
-    Workspace(String),
-    /// In the workspace of this terminal; else, when it is in none, as [`Place::Recent`].
-    Beside(TerminalId),
-    /// In the most recently used workspace, else in a new one.
-    Recent,
-}
-
-impl Place {
-    /// The place that the parameters of `terminal.new` mean.
-    ///
-    /// # Errors
-    /// [`Code::Invalid`] when they ask for a workspace and for none.
-    pub fn of(
-        workspace: Option<String>,
-        detached: bool,
-        caller: Option<TerminalId>,
-    ) -> Result<Self, Failure> {
-        match (workspace, detached, caller) {
-            (Some(_), true, _) => {
-                let message =
-                    "a terminal is either detached or in a workspace; name one or the other";
-                Err(Failure::new(Code::Invalid, message))
-            }
-            (None, true, _) => Ok(Place::Detached),
-            (Some(workspace), false, _) => Ok(Place::Workspace(workspace)),
-            (None, false, Some(caller)) => Ok(Place::Beside(caller)),
-            (None, false, None) => Ok(Place::Recent),
+macro_rules! mutations {
+    ($($name:ident -> $answer:ident;)*) => {
+        /// A change of the graph.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        pub enum Mutation {
+            $(#[doc = concat!("See [`", stringify!($name), "`].")] $name($name),)*
         }
-    }
+        $(
+            impl From<$name> for Mutation {
+                fn from(mutation: $name) -> Self {
+                    Mutation::$name(mutation)
+                }
+            }
+            impl Mutate for $name {
+                type Answer = $answer;
+                fn answer(value: Value) -> Option<$answer> {
+                    match value {
+                        Value::$answer(answer) => Some(answer),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
 }
 
-/// A change of a terminal.
+mutations! {
+    WorkspaceNew -> Path;
+    WorkspaceRename -> Path;
+    WorkspaceMove -> Path;
+    WorkspaceFocus -> Path;
+    WorkspaceClose -> Path;
+    ScreenNew -> Path;
+    ScreenRename -> Path;
+    ScreenMove -> Path;
+    ScreenFocus -> Path;
+    ScreenClose -> Path;
+    PaneSplit -> Path;
+    PaneMove -> Path;
+    PaneResize -> Path;
+    PaneFocus -> Path;
+    PaneZoom -> Path;
+    PaneClose -> Path;
+    TabNew -> Path;
+    TabRename -> Path;
+    TabMove -> Path;
+    TabFocus -> Path;
+    TabClose -> Path;
+    LayoutApply -> Path;
+    TerminalNew -> Path;
+    TerminalRename -> Path;
+    TerminalResize -> Path;
+    TerminalClose -> Path;
+    NotificationPost -> Posted;
+    NotificationAck -> Marked;
+    NotificationClear -> Marked;
+    Happened -> Path;
+}
+
+/// What programs and connections cause. The daemon itself says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum TerminalMutation {
-    /// Makes a row, `launching`. What was spawned, or was not, is told by [`TerminalMutation::Started`] or
-    /// [`TerminalMutation::NotStarted`].
-    New {
-        /// Where it is shown.
-        place: Place,
-        /// Its label; empty for none.
-        name: String,
-        /// Where it starts.
-        cwd: String,
-        /// Its size.
-        size: Cells,
-        /// Its program and arguments.
-        argv: Vec<String>,
-    },
-    /// Gives one another label.
-    Rename {
-        /// Id or unique name.
-        terminal: String,
-        /// The label; empty for none.
-        name: String,
-    },
-    /// Gives a live one another size.
-    Resize {
-        /// Id or unique name.
-        terminal: String,
-        /// The size.
-        size: Cells,
-    },
-    /// Deletes a row, of a live or an ended terminal. Whoever holds the terminal ends it.
-    Close {
-        /// Id or unique name.
-        terminal: String,
-    },
-    /// Its program runs.
+pub enum Happened {
+    /// A terminal's program runs.
     Started {
         /// The terminal.
         terminal: TerminalId,
         /// The process.
         pid: u32,
     },
-    /// Its program could not be started: it ended, `not started`.
+    /// A terminal's program could not be started: it ended, `not started`.
     NotStarted {
         /// The terminal.
         terminal: TerminalId,
     },
-    /// Its program ended.
+    /// A terminal's program ended.
     Ended {
         /// The terminal.
         terminal: TerminalId,
@@ -136,79 +122,76 @@ pub enum TerminalMutation {
         #[serde(serialize_with = "serialize_exit")]
         exit: Exit,
     },
-    /// Its program or the people at it changed something; what is absent did not change.
-    Observed {
-        /// The terminal.
-        terminal: TerminalId,
-        /// Its title.
-        title: Option<String>,
-        /// Its working directory.
-        cwd: Option<String>,
-        /// Its size.
-        size: Option<Cells>,
-        /// Unix time in milliseconds at which it was last used.
-        used_ms: Option<u64>,
-    },
+    /// A terminal's program or the people at it changed something.
+    Observed(Observed),
+    /// Clients came, went or attached elsewhere: all that there are now.
+    Clients(Vec<ClientRow>),
+}
+
+/// What was seen of a terminal; what is absent did not change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Observed {
+    /// The terminal.
+    pub terminal: Option<TerminalId>,
+    /// Its size.
+    pub size: Option<Cells>,
+    /// Unix time in milliseconds at which it was last used.
+    pub used_ms: Option<u64>,
+    /// What its output did besides changing the screen.
+    pub effects: Option<Effects>,
+}
+
+/// Side effects of a terminal's output, up to an offset. Those of bytes whose effects are in the graph already are dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Effects {
+    /// Where the output that caused them ends.
+    pub through: u64,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its working directory.
+    pub cwd: Option<String>,
+    /// What a person should see, oldest first.
+    pub notices: Vec<Notice>,
+}
+
+/// A notification that a program's output asks for, or its bell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// One line; cut to its bound.
+    pub title: String,
+    /// The text; cut to its bound.
+    pub body: String,
+    /// How much it matters.
+    pub level: Level,
 }
 
 fn serialize_exit<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {
     exit_form::serialize(&Some(exit.clone()), serializer)
 }
 
-/// What a mutation made or changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Value {
-    /// A workspace.
-    Workspace(WorkspacePath),
-    /// A terminal, and the workspace that it is or was in.
-    Terminal(TerminalPath),
-}
-
-/// Ids that nothing has yet, for what a mutation may make.
-#[derive(Clone, Copy, Debug)]
+/// Ids that nothing has yet, for what a mutation may make: as many as it needs, all from 128 random bits.
+#[derive(Clone, Debug)]
 pub struct Fresh {
-    /// For a workspace.
-    pub workspace: WorkspaceId,
-    /// For a terminal.
-    pub terminal: TerminalId,
+    seed: [u8; 16],
+    given: u32,
 }
 
-/// A mutation whose value has a type.
-pub trait Mutate: Into<Mutation> {
-    /// What it makes or changes.
-    type Path;
-    /// `value` as that type; nothing when it is of another, which only a bug makes.
-    fn path(value: Value) -> Option<Self::Path>;
-}
-
-impl From<WorkspaceMutation> for Mutation {
-    fn from(mutation: WorkspaceMutation) -> Self {
-        Mutation::Workspace(mutation)
+impl Fresh {
+    /// Ids from these random bits.
+    #[must_use]
+    pub fn new(seed: [u8; 16]) -> Self {
+        Fresh { seed, given: 0 }
     }
-}
 
-impl From<TerminalMutation> for Mutation {
-    fn from(mutation: TerminalMutation) -> Self {
-        Mutation::Terminal(mutation)
-    }
-}
-
-impl Mutate for WorkspaceMutation {
-    type Path = WorkspacePath;
-    fn path(value: Value) -> Option<WorkspacePath> {
-        match value {
-            Value::Workspace(path) => Some(path),
-            Value::Terminal(_) => None,
-        }
-    }
-}
-
-impl Mutate for TerminalMutation {
-    type Path = TerminalPath;
-    fn path(value: Value) -> Option<TerminalPath> {
-        match value {
-            Value::Terminal(path) => Some(path),
-            Value::Workspace(_) => None,
-        }
+    /// The next id's bits.
+    pub(super) fn id(&mut self) -> [u8; 16] {
+        let mut id = [0; 16];
+        let digest = Sha256::new()
+            .chain_update(self.seed)
+            .chain_update(self.given.to_be_bytes())
+            .finalize();
+        id.copy_from_slice(&digest[..16]);
+        self.given += 1;
+        id
     }
 }

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use keepline_protocol::api::remote::DeviceChanged;
 use keepline_protocol::api::{Cursor, Receipt};
 use keepline_protocol::failure::{Code, Failure};
-use keepline_protocol::id::{Generation, TerminalId, WorkspaceId};
+use keepline_protocol::id::Generation;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
@@ -402,8 +402,5 @@ fn reused(key: &str) -> Failure {
 }
 
 fn fresh() -> Result<Fresh, Failure> {
-    Ok(Fresh {
-        workspace: WorkspaceId::from_bytes(super::random()?),
-        terminal: TerminalId::from_bytes(super::random()?),
-    })
+    super::random().map(Fresh::new)
 }

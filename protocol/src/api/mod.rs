@@ -4,6 +4,8 @@
 //! `Option`. A released struct is frozen: a new field is a new method number behind a feature bit. The same structs are
 //! the parameters and results of JSON-RPC on a local socket.
 
+pub mod layout;
+pub mod notification;
 pub mod remote;
 pub mod server;
 pub mod session;
@@ -12,7 +14,34 @@ pub mod terminal;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::id::Generation;
+use crate::id::{Generation, PaneId, ScreenId, TabId, TerminalId, WorkspaceId};
+
+/// Parameters that name no target but say how a change is to be done: each mutation has them first.
+pub trait Keyed {
+    /// Takes the idempotency key and the cursor that must be the current one, so that what remains is the change itself.
+    fn take_terms(&mut self) -> (Option<String>, Option<Cursor>);
+}
+
+/// Declares the parameters of mutations: a key and an expected cursor before each one's own fields.
+macro_rules! mutations {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            /// Idempotency key.
+            pub key: Option<String>,
+            /// The cursor that must be the current one.
+            pub expect: Option<Cursor>,
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+        impl $crate::api::Keyed for $name {
+            fn take_terms(&mut self) -> (Option<String>, Option<Cursor>) {
+                (self.key.take(), self.expect.take())
+            }
+        }
+    )*};
+}
+pub(crate) use mutations;
 
 /// A place in the history of a session graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -64,6 +93,22 @@ pub struct Receipt<T> {
     pub replayed: bool,
 }
 
+/// Where something stands in a session, from the workspace down: what a change made, changed or took away. What is absent
+/// plays no part in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// The workspace.
+    pub workspace: Option<WorkspaceId>,
+    /// The screen.
+    pub screen: Option<ScreenId>,
+    /// The pane.
+    pub pane: Option<PaneId>,
+    /// The tab.
+    pub tab: Option<TabId>,
+    /// The terminal.
+    pub terminal: Option<TerminalId>,
+}
+
 /// A message without fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Empty {}
@@ -71,6 +116,12 @@ pub struct Empty {}
 /// JSON text that is carried as it is: a string on the link, a value inside JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json(String);
+
+impl Default for Json {
+    fn default() -> Self {
+        Json("null".to_owned())
+    }
+}
 
 impl Json {
     /// The JSON text of `value`.

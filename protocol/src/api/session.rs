@@ -1,9 +1,8 @@
-//! The session graph: `session.*` and `workspace.*`.
+//! The session graph as a whole: `session.*`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cursor, Json};
-use crate::id::WorkspaceId;
 
 /// Answer to `session.snapshot`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,46 +32,4 @@ pub struct EventsStarted {
 pub struct Delta {
     /// The delta as JSON.
     pub delta: Json,
-}
-
-/// Parameters of `workspace.new`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkspaceNew {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Its name; absent for a generated one.
-    pub name: Option<String>,
-}
-
-/// Parameters of `workspace.rename`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkspaceRename {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Id or unique name.
-    pub workspace: String,
-    /// The new name, never empty.
-    pub name: String,
-}
-
-/// Parameters of `workspace.close`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkspaceClose {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Id or unique name.
-    pub workspace: String,
-}
-
-/// What a mutation of a workspace made or changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkspacePath {
-    /// The workspace.
-    pub workspace: WorkspaceId,
 }

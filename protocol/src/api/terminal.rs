@@ -2,77 +2,47 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Blob, Cursor, Size};
-use crate::id::{AttachmentId, TerminalId, WorkspaceId};
+use super::{Blob, Cursor, Size, mutations};
+use crate::id::{AttachmentId, TerminalId};
 
-/// Parameters of `terminal.new`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TerminalNew {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Id or unique name of the workspace that shows it; absent for the one that `caller` is in, else the most recently
-    /// used one, else a new one named `main`.
-    pub workspace: Option<String>,
-    /// True to show it nowhere. Excludes `workspace`.
-    pub detached: Option<bool>,
-    /// The terminal from which the person asks.
-    pub caller: Option<TerminalId>,
-    /// Its label.
-    pub name: Option<String>,
-    /// Where it starts; absent for `$HOME`.
-    pub cwd: Option<String>,
-    /// Its first size; absent for 80x24.
-    pub size: Option<Size>,
-    /// The program and its arguments; absent or empty for the login shell.
-    pub argv: Option<Vec<String>>,
-}
-
-/// What a mutation of a terminal made or changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TerminalPath {
-    /// The workspace that shows it.
-    pub workspace: Option<WorkspaceId>,
-    /// The terminal.
-    pub terminal: TerminalId,
-}
-
-/// Parameters of `terminal.rename`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TerminalRename {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Id or unique name.
-    pub terminal: String,
-    /// The label; empty clears it back to the generated title.
-    pub name: String,
-}
-
-/// Parameters of `terminal.close`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TerminalClose {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Id or unique name.
-    pub terminal: String,
-}
-
-/// Parameters of `terminal.resize`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TerminalResize {
-    /// Idempotency key.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
-    /// Id or unique name.
-    pub terminal: String,
-    /// The size that is pinned.
-    pub size: Size,
+mutations! {
+    /// Parameters of `terminal.new`.
+    TerminalNew {
+        /// The workspace that shows it; absent for the one that `caller` is in, else the most recently used one, else a
+        /// new one named `main`.
+        workspace: Option<String>,
+        /// True to show it nowhere. Excludes `workspace`.
+        detached: Option<bool>,
+        /// The terminal from which the person asks.
+        caller: Option<TerminalId>,
+        /// Its label.
+        name: Option<String>,
+        /// Where it starts; absent for `$HOME`.
+        cwd: Option<String>,
+        /// Its first size; absent for 80x24.
+        size: Option<Size>,
+        /// The program and its arguments; absent or empty for the login shell.
+        argv: Option<Vec<String>>,
+    }
+    /// Parameters of `terminal.rename`: its label, and that of every tab that shows it.
+    TerminalRename {
+        /// Id or unique name.
+        terminal: String,
+        /// The label; empty clears it back to the generated title.
+        name: String,
+    }
+    /// Parameters of `terminal.close`.
+    TerminalClose {
+        /// Id or unique name.
+        terminal: String,
+    }
+    /// Parameters of `terminal.resize`.
+    TerminalResize {
+        /// Id or unique name.
+        terminal: String,
+        /// The size that is pinned.
+        size: Size,
+    }
 }
 
 /// Parameters of `terminal.send`. Sending twice under one attachment id writes once.
