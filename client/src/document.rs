@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// The collections that every document has, present even when empty.
-const COLLECTIONS: &[&str] = &[
+pub(crate) const COLLECTIONS: &[&str] = &[
     "workspaces",
     "screens",
     "panes",

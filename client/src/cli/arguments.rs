@@ -53,12 +53,37 @@ pub(super) enum Noun {
     /// The session as a whole
     #[command(subcommand)]
     Session(SessionVerb),
-    /// Workspaces
+    /// Workspaces, which hold screens
     #[command(subcommand)]
     Workspace(WorkspaceVerb),
+    /// Screens, which hold panes
+    #[command(subcommand)]
+    Screen(ScreenVerb),
+    /// Panes, which share a screen and hold tabs
+    #[command(subcommand)]
+    Pane(PaneVerb),
+    /// Tabs, each of which shows a terminal
+    #[command(subcommand)]
+    Tab(TabVerb),
     /// Terminals
     #[command(subcommand)]
     Terminal(TerminalVerb),
+    /// Print what is shown where: workspaces, their terminals, and those that are shown nowhere
+    Tree {
+        /// Only this: MACHINE or MACHINE/WORKSPACE; `local` is this machine
+        address: Option<String>,
+    },
+    /// A workspace's screens, panes and tabs as JSON
+    #[command(subcommand)]
+    Layout(LayoutVerb),
+    /// Show people something, from the terminal that this runs in unless another one is named
+    Notify(NotifyLine),
+    /// What people should see
+    #[command(subcommand)]
+    Notification(NotificationVerb),
+    /// Clients that are connected
+    #[command(subcommand)]
+    Client(ClientVerb),
     /// Attach to a terminal; ~. at the start of a line detaches
     Attach(AttachLine),
 }
@@ -189,6 +214,38 @@ pub(super) enum SessionVerb {
     },
 }
 
+/// What a new terminal runs.
+#[derive(Debug, Args)]
+pub(super) struct ProgramLine {
+    /// Where it starts [default: the home directory]
+    #[arg(long, value_name = "DIR")]
+    pub(super) cwd: Option<String>,
+    /// Its first size [default: 80x24]
+    #[arg(long, value_name = "COLSxROWS")]
+    pub(super) size: Option<String>,
+    /// The program and its arguments [default: the login shell]
+    #[arg(last = true)]
+    pub(super) argv: Vec<String>,
+}
+
+/// On which side a pane goes.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(super) struct SideLine {
+    /// To the right of it [default]
+    #[arg(long)]
+    pub(super) right: bool,
+    /// Below it
+    #[arg(long)]
+    pub(super) down: bool,
+    /// To the left of it
+    #[arg(long)]
+    pub(super) left: bool,
+    /// Above it
+    #[arg(long)]
+    pub(super) up: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum WorkspaceVerb {
     /// Make a workspace and print its id
@@ -209,6 +266,22 @@ pub(super) enum WorkspaceVerb {
         #[command(flatten)]
         change: Change,
     },
+    /// Give a workspace another place among the others
+    Move {
+        /// Id or unique name
+        workspace: String,
+        /// Its place, from 0
+        index: u32,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Make a workspace the one that new terminals go to
+    Focus {
+        /// Id or unique name
+        workspace: String,
+        #[command(flatten)]
+        change: Change,
+    },
     /// Close a workspace; its terminals live on, detached
     Close {
         /// Id or unique name
@@ -216,6 +289,290 @@ pub(super) enum WorkspaceVerb {
         #[command(flatten)]
         change: Change,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ScreenVerb {
+    /// Make a screen that shows a new terminal, or one that lives, and print the screen's id
+    New {
+        /// The workspace [default: the caller's own, else the last used one]
+        #[arg(long)]
+        workspace: Option<String>,
+        /// Its label
+        #[arg(long)]
+        name: Option<String>,
+        /// Show this terminal
+        #[arg(long, conflicts_with_all = ["cwd", "size", "argv"])]
+        terminal: Option<String>,
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        program: ProgramLine,
+    },
+    /// List screens
+    List,
+    /// Name a screen; an empty name clears it
+    Rename {
+        /// Id or unique name
+        screen: String,
+        /// The new name
+        name: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Give a screen another place, or another workspace
+    Move {
+        /// Id or unique name
+        screen: String,
+        /// The workspace that it moves to
+        #[arg(long)]
+        workspace: Option<String>,
+        /// Its place there, from 0 [default: the last]
+        #[arg(long)]
+        index: Option<u32>,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Make a screen the one that its workspace is looked at
+    Focus {
+        /// Id or unique name
+        screen: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Close a screen; its terminals live on, detached
+    Close {
+        /// Id or unique name
+        screen: String,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PaneVerb {
+    /// Put a new pane beside one, with a new terminal or one that lives, and print the pane's id
+    #[command(visible_alias = "new")]
+    Split {
+        /// Its id, or a tab or terminal in it [default: the one that this runs in]
+        pane: Option<String>,
+        #[command(flatten)]
+        side: SideLine,
+        /// The part that the left or upper side gets, 0.05 to 0.95 [default: 0.5]
+        #[arg(long)]
+        ratio: Option<f64>,
+        /// Show this terminal
+        #[arg(long, conflicts_with_all = ["cwd", "size", "argv"])]
+        terminal: Option<String>,
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        program: ProgramLine,
+    },
+    /// List panes
+    List,
+    /// Put a pane beside another one
+    Move {
+        /// Its id, or a tab or terminal in it
+        pane: String,
+        /// The other one
+        beside: String,
+        #[command(flatten)]
+        side: SideLine,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Give a pane another part of what it shares with its neighbour
+    Resize {
+        /// Its id, or a tab or terminal in it
+        pane: String,
+        /// Its part, 0.05 to 0.95
+        ratio: f64,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Make a pane the one that gets the keys
+    Focus {
+        /// Its id, or a tab or terminal in it
+        pane: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Have a pane fill its screen, or no more
+    Zoom {
+        /// Its id, or a tab or terminal in it
+        pane: String,
+        /// Whatever it does now, on or off [default: the other way than now]
+        #[arg(long, value_name = "on|off")]
+        to: Option<String>,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Close a pane; its terminals live on, detached
+    Close {
+        /// Its id, or a tab or terminal in it
+        pane: String,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TabVerb {
+    /// Make a tab that shows a new terminal, or one that lives, and print the tab's id
+    New {
+        /// The pane: its id, or a tab or terminal in it [default: the one that this runs in]
+        #[arg(long)]
+        pane: Option<String>,
+        /// The workspace whose focused pane is meant
+        #[arg(long, conflicts_with = "pane")]
+        workspace: Option<String>,
+        /// Its label
+        #[arg(long)]
+        name: Option<String>,
+        /// Show this terminal
+        #[arg(long, conflicts_with_all = ["cwd", "size", "argv"])]
+        terminal: Option<String>,
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        program: ProgramLine,
+    },
+    /// List tabs
+    List,
+    /// Name a tab; an empty name clears it back to the terminal's
+    Rename {
+        /// Its id or unique name, or the terminal that it alone shows
+        tab: String,
+        /// The new name
+        name: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Give a tab another place, or another pane
+    Move {
+        /// Its id or unique name, or the terminal that it alone shows
+        tab: String,
+        /// The pane that it moves to
+        #[arg(long)]
+        pane: Option<String>,
+        /// Its place there, from 0 [default: the last]
+        #[arg(long)]
+        index: Option<u32>,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Make a tab the one that is shown
+    Focus {
+        /// Its id or unique name, or the terminal that it alone shows
+        tab: String,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Close a tab; its terminal lives on
+    Close {
+        /// Its id or unique name, or the terminal that it alone shows
+        tab: String,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LayoutVerb {
+    /// Print a workspace's screens, panes and tabs as JSON
+    Export {
+        /// Id or unique name
+        workspace: String,
+    },
+    /// Replace a workspace's screens by those of a file, or make a new workspace of them, and print its id
+    Apply {
+        /// What `layout export` printed; - reads stdin
+        file: PathBuf,
+        /// The workspace [default: a new one]
+        #[arg(long)]
+        workspace: Option<String>,
+        #[command(flatten)]
+        change: Change,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct NotifyLine {
+    /// One line
+    #[arg(value_name = "TITLE")]
+    pub(super) text: Option<String>,
+    /// The same
+    #[arg(long, conflicts_with = "text")]
+    pub(super) title: Option<String>,
+    /// A second line
+    #[arg(long)]
+    pub(super) subtitle: Option<String>,
+    /// The text
+    #[arg(long)]
+    pub(super) body: Option<String>,
+    /// info, warning or error
+    #[arg(long)]
+    pub(super) level: Option<String>,
+    /// The terminal that it is about
+    #[arg(long)]
+    pub(super) terminal: Option<String>,
+    /// The workspace that it is about
+    #[arg(long)]
+    pub(super) workspace: Option<String>,
+    /// Clear what there is about it instead
+    #[arg(long, conflicts_with_all = ["text", "title", "subtitle", "body", "level"])]
+    pub(super) clear: bool,
+    /// Not possible: nobody is asked anything
+    #[arg(long, hide = true)]
+    pub(super) reply: bool,
+    #[command(flatten)]
+    pub(super) change: Change,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum NotificationVerb {
+    /// List notifications
+    List,
+    /// Note that this client has seen notifications
+    Ack {
+        /// Ids
+        #[arg(required = true)]
+        notifications: Vec<String>,
+        /// The client that has seen them [default: this one]
+        #[arg(long)]
+        client: Option<String>,
+        /// Clear the mark "unread", which all clients share, too
+        #[arg(long)]
+        everywhere: bool,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Remove notifications: those named, or all
+    Clear {
+        /// Ids
+        notifications: Vec<String>,
+        /// Those about this terminal
+        #[arg(long)]
+        terminal: Option<String>,
+        /// Those about this workspace
+        #[arg(long)]
+        workspace: Option<String>,
+        #[command(flatten)]
+        change: Change,
+    },
+    /// Print notifications as they come, each once
+    Watch {
+        /// One JSON value per line
+        #[arg(long)]
+        jsonl: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ClientVerb {
+    /// List clients and what they are attached to
+    List,
 }
 
 #[derive(Debug, Subcommand)]
@@ -231,17 +588,10 @@ pub(super) enum TerminalVerb {
         /// Its label
         #[arg(long)]
         name: Option<String>,
-        /// Where it starts [default: the home directory]
-        #[arg(long, value_name = "DIR")]
-        cwd: Option<String>,
-        /// Its first size [default: 80x24]
-        #[arg(long, value_name = "COLSxROWS")]
-        size: Option<String>,
         #[command(flatten)]
         change: Change,
-        /// The program and its arguments [default: the login shell]
-        #[arg(last = true)]
-        argv: Vec<String>,
+        #[command(flatten)]
+        program: ProgramLine,
     },
     /// List terminals
     List,

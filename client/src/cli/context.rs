@@ -6,7 +6,7 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
 use serde::Serialize;
 
-use super::settings::Common;
+use super::settings::{Common, Consumer};
 use crate::local::LocalClient;
 use crate::paths::{Endpoint, Environment, MachineName, Paths, Whose};
 
@@ -55,6 +55,62 @@ pub struct Context<H> {
 }
 
 impl<H: Host> Context<H> {
+    /// Takes the machine out of addresses, `MACHINE/…`, when a machine is called so; `local` is this one.
+    ///
+    /// # Errors
+    /// [`Code::Invalid`] when a command names two machines.
+    pub(super) fn address(&mut self, consumer: &mut Consumer) -> Result<(), Failure> {
+        let mut named: Option<Option<MachineName>> = None;
+        if let Consumer::Tree(address) = consumer {
+            // Alone it is a machine, or a workspace of the one that is meant anyway.
+            if let Some(text) = address.take() {
+                let (first, rest) = match text.split_once('/') {
+                    Some((first, rest)) => (first.to_owned(), Some(rest.to_owned())),
+                    None => (text.clone(), None),
+                };
+                match self.machine(&first)? {
+                    Some(machine) => {
+                        named = Some(machine);
+                        *address = rest;
+                    }
+                    None => *address = Some(text),
+                }
+            }
+        }
+        for address in consumer.addresses() {
+            if let Some((first, rest)) = address.split_once('/')
+                && let Some(machine) = self.machine(first)?
+            {
+                if named.as_ref().is_some_and(|named| *named != machine) {
+                    let message = "one command goes to one machine; these addresses name several";
+                    return Err(Failure::new(Code::Invalid, message));
+                }
+                *address = rest.to_owned();
+                named = Some(machine);
+            }
+        }
+        let Some(machine) = named else { return Ok(()) };
+        if self.common.machine.is_some() && self.common.machine != machine {
+            let message = "--machine and the address name different machines";
+            return Err(Failure::new(Code::Invalid, message));
+        }
+        self.common.machine = machine;
+        Ok(())
+    }
+
+    /// The machine that a word of an address means, itself nothing for this one; nothing when no machine is called so.
+    fn machine(&self, word: &str) -> Result<Option<Option<MachineName>>, Failure> {
+        if word == "local" {
+            return Ok(Some(None));
+        }
+        let Ok(name) = word.parse::<MachineName>() else {
+            return Ok(None);
+        };
+        let known = self.host.known_daemons()?;
+        let known = known.iter().any(|daemon| daemon.name == word);
+        Ok(known.then_some(Some(name)))
+    }
+
     /// The socket that the command goes to.
     pub(super) fn endpoint(&self) -> Result<Endpoint, Failure> {
         let endpoint = self.paths.endpoint(self.common.machine.as_ref())?;

@@ -18,6 +18,6 @@ pub use print::{fail, refuse_usage, show};
 pub use settings::{Command, Consumer, Invocation};
 
 /// Does what a consumer of a local socket does, prints it, and gives the exit code.
-pub async fn run<H: Host>(consumer: Consumer, context: &Context<H>) -> u8 {
+pub async fn run<H: Host>(consumer: Consumer, context: &mut Context<H>) -> u8 {
     commands::run(consumer, context).await
 }

@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use keepline_protocol::api::{Cursor, Size};
+use keepline_protocol::api::layout::{self, Ratio};
+use keepline_protocol::api::{Cursor, Json, Size, notification, terminal};
+use keepline_protocol::registry::{Method, method};
 
 use super::arguments::{
-    AttachLine, Change as RawChange, KnownVerb, Line, Noun, RemoteVerb, ServerStartLine,
-    ServerVerb, SessionVerb, TerminalVerb, WorkspaceVerb,
+    AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun,
+    PaneVerb, ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb,
+    SideLine, TabVerb, TerminalVerb, WorkspaceVerb,
 };
 use super::settings::{
-    Attach, Change, Command, Common, Consumer, Events, Invite, Invocation, RemoteConnect,
-    ServerStart, TerminalNew, Text,
+    Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints,
+    RemoteConnect, ServerStart, Text,
 };
 use crate::bounds::{HISTORY_LINES, REQUEST_SECONDS_MAX, REQUEST_TIME, SIDE_MAX};
 use crate::paths::MachineName;
@@ -153,7 +156,15 @@ fn command(noun: Option<Noun>) -> Result<Command, String> {
             }))
         }
         Some(Noun::Workspace(verb)) => Command::Consumer(workspace(verb)?),
+        Some(Noun::Screen(verb)) => Command::Consumer(screen(verb)?),
+        Some(Noun::Pane(verb)) => Command::Consumer(pane(verb)?),
+        Some(Noun::Tab(verb)) => Command::Consumer(tab(verb)?),
         Some(Noun::Terminal(verb)) => Command::Consumer(terminal(verb)?),
+        Some(Noun::Tree { address }) => Command::Consumer(Consumer::Tree(address)),
+        Some(Noun::Layout(verb)) => Command::Consumer(layout_verb(verb)?),
+        Some(Noun::Notify(line)) => Command::Consumer(notify(line)?),
+        Some(Noun::Notification(verb)) => Command::Consumer(notification_verb(verb)?),
+        Some(Noun::Client(ClientVerb::List)) => Command::Consumer(Consumer::List(Listed::Clients)),
         Some(Noun::Attach(line)) => Command::Consumer(Consumer::Attach(attach(line)?)),
     })
 }
@@ -247,6 +258,27 @@ fn machine_name(text: &str) -> Result<MachineName, String> {
         .map_err(|error| error.to_string())
 }
 
+/// A request whose parameters are known to be of its method.
+fn ask<M: Method>(params: M::Params, prints: Prints) -> Ask {
+    Ask {
+        method: M::NAME,
+        params: serde_json::to_value(params).expect("parameters have a JSON form"),
+        prints,
+    }
+}
+
+fn change<M: Method>(params: M::Params, prints: Prints) -> Consumer {
+    Consumer::Ask(ask::<M>(params, prints))
+}
+
+/// Parameters with the terms of a change.
+macro_rules! params {
+    ($name:ident, $change:ident $(, $field:ident $(: $value:expr)?)*) => {{
+        let (key, expect) = terms($change)?;
+        layout::$name { key, expect, $($field $(: $value)?,)* }
+    }};
+}
+
 fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
     let named = |name: &str| {
         if name.is_empty() {
@@ -258,22 +290,312 @@ fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
     Ok(match verb {
         WorkspaceVerb::New { name, change: raw } => {
             name.as_deref().map(named).transpose()?;
-            Consumer::WorkspaceNew(name, change(raw)?)
+            let params = params!(WorkspaceNew, raw, name);
+            change::<method::WorkspaceNew>(params, Prints::Value("workspace"))
         }
-        WorkspaceVerb::List => Consumer::WorkspaceList,
+        WorkspaceVerb::List => Consumer::List(Listed::Workspaces),
         WorkspaceVerb::Rename {
             workspace,
             name,
             change: raw,
         } => {
             named(&name)?;
-            Consumer::WorkspaceRename(workspace, name, change(raw)?)
+            let params = params!(WorkspaceRename, raw, workspace, name);
+            change::<method::WorkspaceRename>(params, Prints::Nothing)
+        }
+        WorkspaceVerb::Move {
+            workspace,
+            index,
+            change: raw,
+        } => {
+            let params = params!(WorkspaceMove, raw, workspace, index);
+            change::<method::WorkspaceMove>(params, Prints::Nothing)
+        }
+        WorkspaceVerb::Focus {
+            workspace,
+            change: raw,
+        } => {
+            let params = params!(WorkspaceFocus, raw, workspace);
+            change::<method::WorkspaceFocus>(params, Prints::Nothing)
         }
         WorkspaceVerb::Close {
             workspace,
             change: raw,
-        } => Consumer::WorkspaceClose(workspace, change(raw)?),
+        } => {
+            let params = params!(WorkspaceClose, raw, workspace);
+            change::<method::WorkspaceClose>(params, Prints::Nothing)
+        }
     })
+}
+
+fn screen(verb: ScreenVerb) -> Result<Consumer, String> {
+    Ok(match verb {
+        ScreenVerb::New {
+            workspace,
+            name,
+            terminal,
+            change: raw,
+            program,
+        } => {
+            let Program { cwd, size, argv } = program.try_into()?;
+            let params = params!(
+                ScreenNew, raw, workspace, caller: None, name, terminal, cwd, size, argv
+            );
+            change::<method::ScreenNew>(params, Prints::Value("screen"))
+        }
+        ScreenVerb::List => Consumer::List(Listed::Screens),
+        ScreenVerb::Rename {
+            screen,
+            name,
+            change: raw,
+        } => {
+            let params = params!(ScreenRename, raw, screen, name);
+            change::<method::ScreenRename>(params, Prints::Nothing)
+        }
+        ScreenVerb::Move {
+            screen,
+            workspace,
+            index,
+            change: raw,
+        } => {
+            let params = params!(ScreenMove, raw, screen, workspace, index);
+            change::<method::ScreenMove>(params, Prints::Nothing)
+        }
+        ScreenVerb::Focus {
+            screen,
+            change: raw,
+        } => {
+            let params = params!(ScreenFocus, raw, screen);
+            change::<method::ScreenFocus>(params, Prints::Nothing)
+        }
+        ScreenVerb::Close {
+            screen,
+            change: raw,
+        } => {
+            let params = params!(ScreenClose, raw, screen);
+            change::<method::ScreenClose>(params, Prints::Nothing)
+        }
+    })
+}
+
+fn direction(side: &SideLine) -> String {
+    let word = match side {
+        SideLine { down: true, .. } => "down",
+        SideLine { left: true, .. } => "left",
+        SideLine { up: true, .. } => "up",
+        _ => "right",
+    };
+    word.to_owned()
+}
+
+fn ratio(part: f64) -> Result<Ratio, String> {
+    if (0.05..=0.95).contains(&part) {
+        Ok(Ratio::of(part))
+    } else {
+        Err("a ratio is from 0.05 to 0.95".to_owned())
+    }
+}
+
+fn pane(verb: PaneVerb) -> Result<Consumer, String> {
+    Ok(match verb {
+        PaneVerb::Split {
+            pane,
+            side,
+            ratio: part,
+            terminal,
+            change: raw,
+            program,
+        } => {
+            let Program { cwd, size, argv } = program.try_into()?;
+            let params = params!(
+                PaneSplit, raw, pane, caller: None, direction: direction(&side),
+                ratio: part.map(ratio).transpose()?, terminal, cwd, size, argv
+            );
+            change::<method::PaneSplit>(params, Prints::Value("pane"))
+        }
+        PaneVerb::List => Consumer::List(Listed::Panes),
+        PaneVerb::Move {
+            pane,
+            beside,
+            side,
+            change: raw,
+        } => {
+            let params = params!(PaneMove, raw, pane, beside, direction: direction(&side));
+            change::<method::PaneMove>(params, Prints::Nothing)
+        }
+        PaneVerb::Resize {
+            pane,
+            ratio: part,
+            change: raw,
+        } => {
+            let params = params!(PaneResize, raw, pane, ratio: Some(ratio(part)?));
+            change::<method::PaneResize>(params, Prints::Nothing)
+        }
+        PaneVerb::Focus { pane, change: raw } => {
+            change::<method::PaneFocus>(params!(PaneFocus, raw, pane), Prints::Nothing)
+        }
+        PaneVerb::Zoom {
+            pane,
+            to,
+            change: raw,
+        } => {
+            let zoomed = match to.as_deref() {
+                None => None,
+                Some("on") => Some(true),
+                Some("off") => Some(false),
+                Some(_) => return Err("--to takes on or off".to_owned()),
+            };
+            change::<method::PaneZoom>(params!(PaneZoom, raw, pane, zoomed), Prints::Nothing)
+        }
+        PaneVerb::Close { pane, change: raw } => {
+            change::<method::PaneClose>(params!(PaneClose, raw, pane), Prints::Nothing)
+        }
+    })
+}
+
+fn tab(verb: TabVerb) -> Result<Consumer, String> {
+    Ok(match verb {
+        TabVerb::New {
+            pane,
+            workspace,
+            name,
+            terminal,
+            change: raw,
+            program,
+        } => {
+            let Program { cwd, size, argv } = program.try_into()?;
+            let params = params!(
+                TabNew, raw, pane, workspace, caller: None, name, terminal, cwd, size, argv
+            );
+            change::<method::TabNew>(params, Prints::Value("tab"))
+        }
+        TabVerb::List => Consumer::List(Listed::Tabs),
+        TabVerb::Rename {
+            tab,
+            name,
+            change: raw,
+        } => change::<method::TabRename>(params!(TabRename, raw, tab, name), Prints::Nothing),
+        TabVerb::Move {
+            tab,
+            pane,
+            index,
+            change: raw,
+        } => change::<method::TabMove>(params!(TabMove, raw, tab, pane, index), Prints::Nothing),
+        TabVerb::Focus { tab, change: raw } => {
+            change::<method::TabFocus>(params!(TabFocus, raw, tab), Prints::Nothing)
+        }
+        TabVerb::Close { tab, change: raw } => {
+            change::<method::TabClose>(params!(TabClose, raw, tab), Prints::Nothing)
+        }
+    })
+}
+
+fn layout_verb(verb: LayoutVerb) -> Result<Consumer, String> {
+    Ok(match verb {
+        LayoutVerb::Export { workspace } => {
+            let params = layout::LayoutExport { workspace };
+            change::<method::LayoutExport>(params, Prints::Json("layout"))
+        }
+        LayoutVerb::Apply {
+            file,
+            workspace,
+            change: raw,
+        } => {
+            let params = params!(LayoutApply, raw, workspace, layout: Json::default());
+            let ask = ask::<method::LayoutApply>(params, Prints::Value("workspace"));
+            Consumer::LayoutApply(file, ask)
+        }
+    })
+}
+
+fn notify(line: NotifyLine) -> Result<Consumer, String> {
+    if line.reply {
+        return Err("notify cannot wait for a reply: nobody is asked anything".to_owned());
+    }
+    let (key, expect) = terms(line.change)?;
+    if line.clear {
+        let params = notification::NotificationClear {
+            key,
+            expect,
+            notifications: (line.terminal.is_some() || line.workspace.is_some()).then(Vec::new),
+            terminal: line.terminal,
+            workspace: line.workspace,
+        };
+        return Ok(change::<method::NotificationClear>(params, Prints::Nothing));
+    }
+    let title = line.text.or(line.title);
+    if title.is_none() && line.body.is_none() {
+        return Err("notify needs a title or --body".to_owned());
+    }
+    let params = notification::NotificationPost {
+        key,
+        expect,
+        title: title.unwrap_or_default(),
+        subtitle: line.subtitle,
+        body: line.body,
+        level: line.level,
+        terminal: line.terminal,
+        workspace: line.workspace,
+        caller: None,
+    };
+    Ok(change::<method::NotificationPost>(params, Prints::Value("notification")))
+}
+
+fn notification_verb(verb: NotificationVerb) -> Result<Consumer, String> {
+    Ok(match verb {
+        NotificationVerb::List => Consumer::List(Listed::Notifications),
+        NotificationVerb::Ack {
+            notifications,
+            client,
+            everywhere,
+            change: raw,
+        } => {
+            let (key, expect) = terms(raw)?;
+            let params = notification::NotificationAck {
+                key,
+                expect,
+                notifications,
+                client,
+                everywhere: everywhere.then_some(true),
+            };
+            change::<method::NotificationAck>(params, Prints::Unknown)
+        }
+        NotificationVerb::Clear {
+            notifications,
+            terminal,
+            workspace,
+            change: raw,
+        } => {
+            let (key, expect) = terms(raw)?;
+            let params = notification::NotificationClear {
+                key,
+                expect,
+                notifications: (!notifications.is_empty()).then_some(notifications),
+                terminal,
+                workspace,
+            };
+            change::<method::NotificationClear>(params, Prints::Unknown)
+        }
+        NotificationVerb::Watch { jsonl } => Consumer::NotificationWatch(jsonl),
+    })
+}
+
+/// What a new terminal runs, as parameters.
+struct Program {
+    cwd: Option<String>,
+    size: Option<Size>,
+    argv: Option<Vec<String>>,
+}
+
+impl TryFrom<ProgramLine> for Program {
+    type Error = String;
+    fn try_from(line: ProgramLine) -> Result<Self, String> {
+        Ok(Program {
+            cwd: line.cwd,
+            size: line.size.as_deref().map(size).transpose()?,
+            argv: (!line.argv.is_empty()).then_some(line.argv),
+        })
+    }
 }
 
 fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
@@ -282,22 +604,25 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
             workspace,
             detached,
             name,
-            cwd,
-            size: raw_size,
             change: raw,
-            argv,
-        } => Consumer::TerminalNew(
-            TerminalNew {
+            program,
+        } => {
+            let Program { cwd, size, argv } = program.try_into()?;
+            let (key, expect) = terms(raw)?;
+            let params = terminal::TerminalNew {
+                key,
+                expect,
                 workspace,
-                detached,
+                detached: detached.then_some(true),
+                caller: None,
                 name,
                 cwd,
-                size: raw_size.as_deref().map(size).transpose()?,
+                size,
                 argv,
-            },
-            change(raw)?,
-        ),
-        TerminalVerb::List => Consumer::TerminalList,
+            };
+            change::<method::TerminalNew>(params, Prints::Value("terminal"))
+        }
+        TerminalVerb::List => Consumer::List(Listed::Terminals),
         TerminalVerb::Send { terminal, text } => Consumer::TerminalSend(
             terminal,
             if text == "-" {
@@ -311,16 +636,42 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
             terminal,
             size: raw_size,
             change: raw,
-        } => Consumer::TerminalResize(terminal, size(&raw_size)?, change(raw)?),
+        } => {
+            let (key, expect) = terms(raw)?;
+            let params = terminal::TerminalResize {
+                key,
+                expect,
+                terminal,
+                size: size(&raw_size)?,
+            };
+            change::<method::TerminalResize>(params, Prints::Nothing)
+        }
         TerminalVerb::Rename {
             terminal,
             name,
             change: raw,
-        } => Consumer::TerminalRename(terminal, name, change(raw)?),
+        } => {
+            let (key, expect) = terms(raw)?;
+            let params = terminal::TerminalRename {
+                key,
+                expect,
+                terminal,
+                name,
+            };
+            change::<method::TerminalRename>(params, Prints::Nothing)
+        }
         TerminalVerb::Close {
             terminal,
             change: raw,
-        } => Consumer::TerminalClose(terminal, change(raw)?),
+        } => {
+            let (key, expect) = terms(raw)?;
+            let params = terminal::TerminalClose {
+                key,
+                expect,
+                terminal,
+            };
+            change::<method::TerminalClose>(params, Prints::Nothing)
+        }
         TerminalVerb::Signal { terminal, signal } => {
             let upper = signal.to_ascii_uppercase();
             let name = upper.strip_prefix("SIG").unwrap_or(&upper);
@@ -330,7 +681,11 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
                     SIGNALS.join(", ")
                 ));
             }
-            Consumer::TerminalSignal(terminal, name.to_owned())
+            let params = terminal::TerminalSignal {
+                terminal,
+                signal: name.to_owned(),
+            };
+            change::<method::TerminalSignal>(params, Prints::Nothing)
         }
     })
 }
@@ -347,14 +702,12 @@ fn attach(line: AttachLine) -> Result<Attach, String> {
     })
 }
 
-fn change(raw: RawChange) -> Result<Change, String> {
+/// The idempotency key and the expected cursor of a change.
+fn terms(raw: Change) -> Result<(Option<String>, Option<Cursor>), String> {
     if raw.key.as_deref() == Some("") {
         return Err("an idempotency key is never empty".into());
     }
-    Ok(Change {
-        key: raw.key,
-        expect: raw.expect.as_deref().map(cursor).transpose()?,
-    })
+    Ok((raw.key, raw.expect.as_deref().map(cursor).transpose()?))
 }
 
 fn cursor(text: &str) -> Result<Cursor, String> {
@@ -404,15 +757,21 @@ mod tests {
     #[test]
     fn commands_mean_what_they_say() {
         let generation = "ab".repeat(16);
-        let Consumer::TerminalNew(new, change) = consumer(&format!(
+        let Consumer::Ask(ask) = consumer(&format!(
             "terminal new --workspace w --size 100x30 --key k --expect {generation}:7 -- sh -c x"
         )) else {
             panic!("no terminal new");
         };
-        assert_eq!(new.size, Some(Size::cells(100, 30)));
-        assert_eq!(new.argv, ["sh", "-c", "x"]);
-        assert_eq!(change.key.as_deref(), Some("k"));
-        assert_eq!(change.expect.map(|cursor| cursor.revision), Some(7));
+        assert_eq!(ask.method, "terminal.new");
+        assert_eq!(ask.params["size"]["cols"], 100);
+        assert_eq!(ask.params["argv"], serde_json::json!(["sh", "-c", "x"]));
+        assert_eq!(ask.params["key"], "k");
+        assert_eq!(ask.params["expect"]["revision"], 7);
+        let Consumer::Ask(split) = consumer("pane split build --down --ratio 0.3") else {
+            panic!("no pane split");
+        };
+        assert_eq!(split.params["direction"], "down");
+        assert_eq!(split.params["ratio"], 0.3);
         assert_eq!(
             consumer("terminal send t -"),
             Consumer::TerminalSend("t".into(), Text::Stdin)
@@ -421,10 +780,10 @@ mod tests {
             consumer("terminal send t -la"),
             Consumer::TerminalSend("t".into(), Text::Given("-la".into()))
         );
-        assert_eq!(
-            consumer("terminal signal t sigint"),
-            Consumer::TerminalSignal("t".into(), "INT".into())
-        );
+        let Consumer::Ask(signal) = consumer("terminal signal t sigint") else {
+            panic!("no terminal signal");
+        };
+        assert_eq!(signal.params["signal"], "INT");
         assert_eq!(consumer("remote known-daemons"), Consumer::KnownDaemons);
         assert_eq!(
             consumer("remote reconnect box"),
@@ -475,6 +834,12 @@ mod tests {
             "workspace list --machine UPPER",
             "workspace list --timeout 0",
             "terminal list --key k",
+            "pane split --right --down",
+            "pane split p --ratio 2",
+            "pane zoom p --to maybe",
+            "tab new --terminal t -- sh",
+            "notify",
+            "notify done --reply",
             "terminal new --workspace w --detached",
             "remote connect ws://h --name -x",
             "remote reconnect",

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use keepline_protocol::api::{Cursor, Size};
+use keepline_protocol::api::Cursor;
 
 use crate::paths::MachineName;
 
@@ -26,6 +26,31 @@ pub struct Common {
     pub json: bool,
     /// Deadline of each request.
     pub timeout: Duration,
+}
+
+impl Consumer {
+    /// What names something of the session, so that it may begin with a machine's name.
+    pub(super) fn addresses(&mut self) -> Vec<&mut String> {
+        const NAMES: [&str; 6] = ["workspace", "screen", "pane", "beside", "tab", "terminal"];
+        match self {
+            Consumer::Ask(ask) | Consumer::LayoutApply(_, ask) => ask
+                .params
+                .as_object_mut()
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| NAMES.contains(&name.as_str()))
+                .filter_map(|(_, value)| match value {
+                    serde_json::Value::String(text) => Some(text),
+                    _ => None,
+                })
+                .collect(),
+            Consumer::TerminalSend(terminal, _) | Consumer::TerminalRead(terminal, _) => {
+                vec![terminal]
+            }
+            Consumer::Attach(attach) => attach.terminal.iter_mut().collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// What to do.
@@ -71,13 +96,47 @@ pub struct RemoteConnect {
     pub name: Option<MachineName>,
 }
 
-/// Idempotency and expectation of a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
-    /// Idempotency key; nothing for a random one.
-    pub key: Option<String>,
-    /// The cursor that must be the current one.
-    pub expect: Option<Cursor>,
+/// A request whose answer is all there is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The method's JSON-RPC name.
+    pub method: &'static str,
+    /// Its parameters. A key that is absent is made; `caller` is filled in; `cwd` is made absolute.
+    pub params: serde_json::Value,
+    /// What is printed without `--json`.
+    pub prints: Prints,
+}
+
+/// What of an answer a person or a script wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prints {
+    /// Nothing.
+    Nothing,
+    /// This member of a receipt's value.
+    Value(&'static str),
+    /// This member of the answer, which is JSON.
+    Json(&'static str),
+    /// What a receipt says of notifications: those that are not there.
+    Unknown,
+}
+
+/// A collection of the session, listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Workspaces.
+    Workspaces,
+    /// Screens.
+    Screens,
+    /// Panes.
+    Panes,
+    /// Tabs.
+    Tabs,
+    /// Terminals.
+    Terminals,
+    /// Notifications.
+    Notifications,
+    /// Clients.
+    Clients,
 }
 
 /// What a consumer of a local socket does.
@@ -111,30 +170,20 @@ pub enum Consumer {
     SessionSnapshot,
     /// `session events`.
     SessionEvents(Events),
-    /// `workspace new`.
-    WorkspaceNew(Option<String>, Change),
-    /// `workspace list`.
-    WorkspaceList,
-    /// `workspace rename WORKSPACE NAME`.
-    WorkspaceRename(String, String, Change),
-    /// `workspace close WORKSPACE`.
-    WorkspaceClose(String, Change),
-    /// `terminal new`.
-    TerminalNew(TerminalNew, Change),
-    /// `terminal list`.
-    TerminalList,
+    /// A request and its answer.
+    Ask(Ask),
+    /// `layout apply FILE`, whose parameters lack what the file holds.
+    LayoutApply(PathBuf, Ask),
+    /// `workspace list` and the like.
+    List(Listed),
+    /// `tree`, and of which workspace.
+    Tree(Option<String>),
+    /// `notification watch`, and whether as JSON lines.
+    NotificationWatch(bool),
     /// `terminal send TERMINAL TEXT`.
     TerminalSend(String, Text),
     /// `terminal read TERMINAL`, and whether with SGR sequences.
     TerminalRead(String, bool),
-    /// `terminal resize TERMINAL SIZE`.
-    TerminalResize(String, Size, Change),
-    /// `terminal rename TERMINAL NAME`.
-    TerminalRename(String, String, Change),
-    /// `terminal close TERMINAL`.
-    TerminalClose(String, Change),
-    /// `terminal signal TERMINAL SIGNAL`.
-    TerminalSignal(String, String),
     /// `attach`.
     Attach(Attach),
 }
@@ -159,23 +208,6 @@ pub struct Events {
     pub jsonl: bool,
     /// What the asker has.
     pub since: Option<Cursor>,
-}
-
-/// `terminal new`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TerminalNew {
-    /// Id or unique name of the workspace that shows it.
-    pub workspace: Option<String>,
-    /// Whether it is shown nowhere.
-    pub detached: bool,
-    /// Its label.
-    pub name: Option<String>,
-    /// Where it starts.
-    pub cwd: Option<String>,
-    /// Its first size.
-    pub size: Option<Size>,
-    /// The program and its arguments.
-    pub argv: Vec<String>,
 }
 
 /// What `terminal send` sends.

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Edge;
+use crate::document::COLLECTIONS;
 use crate::bounds::{
     CARRIER_WAIT, LINE_TO_CONSUMER_MAX, LINE_TO_SERVER_MAX, REQUEST_TIME, REQUESTS_AT_ONCE,
 };
@@ -241,9 +242,7 @@ impl Edge {
                 Some(entry) if entry.effect != Effect::Stream => {
                     self.request(entry, params, time).await
                 }
-                _ if matches!(method, "workspace.list" | "terminal.list") => {
-                    Err(self.inner.uplink.unreachable())
-                }
+                _ if collection(method).is_some() => Err(self.inner.uplink.unreachable()),
                 _ => {
                     let message = format!("there is no method '{method}'");
                     return output
@@ -268,18 +267,20 @@ impl Edge {
 
     /// What the edge answers from its document; nothing for every other method, and while there is none.
     async fn answer_from_document(&self, method: &str, time: Duration) -> Option<Value> {
-        if !matches!(
-            method,
-            "session.snapshot" | "workspace.list" | "terminal.list"
-        ) {
+        if method != method::SessionSnapshot::NAME && collection(method).is_none() {
             return None;
         }
         // A first document is on its way soon after the link is up.
         let _ = timeout(CARRIER_WAIT.min(time), self.inner.follower.present()).await;
-        match method {
-            "session.snapshot" => self.snapshot(),
-            "workspace.list" => self.list("workspaces"),
-            _ => self.list("terminals"),
+        match collection(method) {
+            Some(collection) => self.list(&collection),
+            None => self.snapshot(),
         }
     }
+}
+
+/// The collection that a method lists: `workspaces` for `workspace.list`; nothing for every other method.
+fn collection(method: &str) -> Option<String> {
+    let collection = format!("{}s", method.strip_suffix(".list")?);
+    COLLECTIONS.contains(&collection.as_str()).then_some(collection)
 }

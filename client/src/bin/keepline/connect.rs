@@ -30,7 +30,7 @@ pub(crate) async fn connect<H: Host>(settings: RemoteConnect, mut context: Conte
             Ok(machine) => {
                 eprintln!("keepline: connected to '{machine}'; its relay stays in the background");
                 context.common.machine = Some(machine);
-                return attach(&context).await;
+                return attach(&mut context).await;
             }
             Err(failure) => Err(failure),
         }
@@ -237,7 +237,7 @@ async fn running(
     Ok(None)
 }
 
-async fn attach<H: Host>(context: &Context<H>) -> u8 {
+async fn attach<H: Host>(context: &mut Context<H>) -> u8 {
     if !std::io::stdin().is_terminal() {
         return 0;
     }

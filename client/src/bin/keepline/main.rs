@@ -56,7 +56,7 @@ async fn main() -> ExitCode {
     log_to_stderr();
     let environment = Environment::of_this_process();
     let paths = Paths::new(&environment);
-    let context = Context {
+    let mut context = Context {
         host: Root {
             paths: paths.clone(),
         },
@@ -65,9 +65,9 @@ async fn main() -> ExitCode {
         common: invocation.common,
     };
     let code = match invocation.command {
-        Command::Consumer(consumer) => cli::run(consumer, &context).await,
+        Command::Consumer(consumer) => cli::run(consumer, &mut context).await,
         Command::Bare(_) if context.environment.terminal.is_some() => cli::fail(&inside()),
-        Command::Bare(attach) => cli::run(Consumer::Attach(attach), &context).await,
+        Command::Bare(attach) => cli::run(Consumer::Attach(attach), &mut context).await,
         Command::ServerStart(settings) => server::start(settings, &context).await,
         Command::RemoteConnect(settings) => connect::connect(settings, context).await,
     };

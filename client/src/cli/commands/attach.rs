@@ -6,11 +6,11 @@ use keepline_protocol::id::TerminalId;
 use keepline_protocol::registry::method::TerminalNew;
 use serde_json::{Value, json};
 
-use super::{Outcome, Said, read_rows};
+use super::{Outcome, Said, random_key, read_rows};
 use crate::attach::session::AttachRequest;
 use crate::attach::{person, pipe_io};
 use crate::cli::context::{Context, Host};
-use crate::cli::settings::{Attach, Change};
+use crate::cli::settings::Attach;
 use crate::local::LocalClient;
 use crate::paths::{Endpoint, Whose};
 
@@ -107,13 +107,15 @@ async fn last_or_new<H: Host>(
         return Ok(text(&row, "id").to_owned());
     }
     let params = New {
-        key: Change::default().key()?,
+        key: Some(random_key()?),
         caller: own.filter(|_| context.common.machine.is_none()),
         size: person::size(),
         ..New::default()
     };
     let made = client.request::<TerminalNew>(&params, timeout).await?;
-    Ok(made.value.terminal.to_string())
+    made.value.terminal.map(|id| id.to_string()).ok_or_else(|| {
+        Failure::new(Code::Failed, "the daemon made a terminal and does not say which")
+    })
 }
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {

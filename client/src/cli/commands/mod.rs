@@ -1,14 +1,16 @@
 //! The commands, by noun.
 
+mod ask;
 mod attach;
 mod known;
+mod list;
+mod notification;
 mod remote;
 mod server;
 mod session;
 mod terminal;
-mod workspace;
+mod tree;
 
-use keepline_protocol::api::Receipt;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::registry::Method;
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use serde_json::Value;
 
 use super::context::{Context, Host};
 use super::print;
-use super::settings::{Change, Consumer};
+use super::settings::Consumer;
 use super::text;
 
 /// What a command says when it is done.
@@ -29,7 +31,10 @@ enum Said {
 
 type Outcome = Result<Said, Failure>;
 
-pub(super) async fn run<H: Host>(consumer: Consumer, context: &Context<H>) -> u8 {
+pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H>) -> u8 {
+    if let Err(failure) = context.address(&mut consumer) {
+        return print::fail(&failure);
+    }
     let outcome = match consumer {
         Consumer::ServerStatus => server::status(context).await,
         Consumer::ServerStop => server::stop(context).await,
@@ -45,30 +50,13 @@ pub(super) async fn run<H: Host>(consumer: Consumer, context: &Context<H>) -> u8
         Consumer::Reconnect(name) => known::reconnect(context, &name).await,
         Consumer::SessionSnapshot => session::snapshot(context).await,
         Consumer::SessionEvents(events) => session::events(context, events).await,
-        Consumer::WorkspaceNew(name, change) => workspace::new(context, name, change).await,
-        Consumer::WorkspaceList => workspace::list(context).await,
-        Consumer::WorkspaceRename(workspace, name, change) => {
-            workspace::rename(context, workspace, name, change).await
-        }
-        Consumer::WorkspaceClose(workspace, change) => {
-            workspace::close(context, workspace, change).await
-        }
-        Consumer::TerminalNew(new, change) => terminal::new(context, new, change).await,
-        Consumer::TerminalList => terminal::list(context).await,
+        Consumer::Ask(request) => ask::run(context, request).await,
+        Consumer::LayoutApply(file, request) => ask::apply_layout(context, &file, request).await,
+        Consumer::List(listed) => list::list(context, listed).await,
+        Consumer::Tree(workspace) => tree::tree(context, workspace).await,
+        Consumer::NotificationWatch(jsonl) => notification::watch(context, jsonl).await,
         Consumer::TerminalSend(terminal, text) => terminal::send(context, terminal, text).await,
         Consumer::TerminalRead(terminal, ansi) => terminal::read(context, terminal, ansi).await,
-        Consumer::TerminalResize(terminal, size, change) => {
-            terminal::resize(context, terminal, size, change).await
-        }
-        Consumer::TerminalRename(terminal, name, change) => {
-            terminal::rename(context, terminal, name, change).await
-        }
-        Consumer::TerminalClose(terminal, change) => {
-            terminal::close(context, terminal, change).await
-        }
-        Consumer::TerminalSignal(terminal, signal) => {
-            terminal::signal(context, terminal, signal).await
-        }
         Consumer::Attach(settings) => attach::attach(context, settings).await,
     };
     let outcome = outcome.and_then(|said| match said {
@@ -86,7 +74,7 @@ fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
 }
 
 /// Asks for `M` on a new connection.
-async fn ask<M: Method, H: Host>(
+async fn request<M: Method, H: Host>(
     context: &Context<H>,
     params: M::Params,
 ) -> Result<M::Answer, Failure> {
@@ -97,34 +85,16 @@ async fn ask<M: Method, H: Host>(
         .await
 }
 
-/// What a mutation says: with `--json` its receipt, else `plain`.
-fn receipt<T: Serialize, H>(
-    context: &Context<H>,
-    receipt: &Receipt<T>,
-    plain: impl FnOnce(&T) -> String,
-) -> Outcome {
-    Ok(Said::Data(if context.common.json {
-        json_line(receipt)?
-    } else {
-        plain(&receipt.value)
-    }))
-}
-
-impl Change {
-    /// The key, which is made here when none was given: what is repeated on the way must be known to be the same.
-    fn key(&self) -> Result<Option<String>, Failure> {
-        if self.key.is_some() {
-            return Ok(self.key.clone());
-        }
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| {
-            Failure::new(
-                Code::Failed,
-                format!("no randomness from the system: {error}"),
-            )
-        })?;
-        Ok(Some(data_encoding::HEXLOWER.encode(&random)))
-    }
+/// The key of a change that was given none: what is repeated on the way must be known to be the same.
+fn random_key() -> Result<String, Failure> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| {
+        Failure::new(
+            Code::Failed,
+            format!("no randomness from the system: {error}"),
+        )
+    })?;
+    Ok(data_encoding::HEXLOWER.encode(&random))
 }
 
 /// How fresh what an edge answers from its document is.

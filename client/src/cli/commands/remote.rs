@@ -17,7 +17,7 @@ use keepline_protocol::registry::method::{
 };
 use serde_json::json;
 
-use super::{Outcome, Said, ask, json_line, milliseconds};
+use super::{Outcome, Said, request, json_line, milliseconds};
 use crate::cli::context::{Context, Host};
 use crate::cli::print;
 use crate::cli::settings::Invite;
@@ -114,7 +114,7 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
-    let pending = ask::<RemotePending, H>(context, Empty {}).await?.pending;
+    let pending = request::<RemotePending, H>(context, Empty {}).await?.pending;
     if context.common.json {
         return Ok(Said::Data(json_line(&pending)?));
     }
@@ -138,7 +138,7 @@ pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
 }
 
 pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
-    let devices = ask::<RemoteDevices, H>(context, Empty {}).await?.devices;
+    let devices = request::<RemoteDevices, H>(context, Empty {}).await?.devices;
     if context.common.json {
         return Ok(Said::Data(json_line(&devices)?));
     }
@@ -155,7 +155,7 @@ pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
 }
 
 pub(super) async fn connections<H: Host>(context: &Context<H>) -> Outcome {
-    let connections = ask::<RemoteConnections, H>(context, Empty {})
+    let connections = request::<RemoteConnections, H>(context, Empty {})
         .await?
         .connections;
     if context.common.json {
@@ -202,17 +202,17 @@ fn short_ids(ids: impl Iterator<Item = DeviceId>) -> Vec<String> {
 }
 
 pub(super) async fn approve<H: Host>(context: &Context<H>, device: String) -> Outcome {
-    let changed = ask::<RemoteApprove, H>(context, DeviceRef { device }).await?;
+    let changed = request::<RemoteApprove, H>(context, DeviceRef { device }).await?;
     said(context, &changed)
 }
 
 pub(super) async fn deny<H: Host>(context: &Context<H>, device: String) -> Outcome {
-    let changed = ask::<RemoteDeny, H>(context, DeviceRef { device }).await?;
+    let changed = request::<RemoteDeny, H>(context, DeviceRef { device }).await?;
     said(context, &changed)
 }
 
 pub(super) async fn revoke<H: Host>(context: &Context<H>, device: String) -> Outcome {
-    let changed = ask::<RemoteRevoke, H>(context, DeviceRef { device }).await?;
+    let changed = request::<RemoteRevoke, H>(context, DeviceRef { device }).await?;
     said(context, &changed)
 }
 

@@ -5,7 +5,7 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::registry::method::{ServerStatus, ServerStop};
 use serde_json::json;
 
-use super::{Outcome, Said, ask, json_line};
+use super::{Outcome, Said, request, json_line};
 use crate::bounds::STOP_POLL;
 use crate::cli::context::{Context, Host};
 use crate::cli::print;
@@ -14,7 +14,7 @@ use crate::local::LocalClient;
 use crate::paths::Whose;
 
 pub(super) async fn status<H: Host>(context: &Context<H>) -> Outcome {
-    let status = match ask::<ServerStatus, H>(context, Empty {}).await {
+    let status = match request::<ServerStatus, H>(context, Empty {}).await {
         Ok(status) => status,
         Err(failure) if failure.code == Code::Unreachable => {
             if context.common.json {

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Freshness, Outcome, Said, ask, cell, in_order, terminal, workspace};
+use super::{Freshness, Outcome, Said, request, cell};
 use crate::cli::context::{Context, Host};
 use crate::cli::print;
-use crate::cli::settings::Events;
+use crate::cli::settings::{Events, Listed};
 use crate::cli::text::clean;
 use crate::local::SessionEvent;
 
@@ -25,8 +25,10 @@ pub(super) async fn snapshot<H: Host>(context: &Context<H>) -> Outcome {
         workspaces: Vec<Value>,
         #[serde(default)]
         terminals: Vec<Value>,
+        #[serde(default)]
+        notifications: Vec<Value>,
     }
-    let snapshot = ask::<SessionSnapshot, H>(context, Empty {}).await?;
+    let snapshot = request::<SessionSnapshot, H>(context, Empty {}).await?;
     let document: Document = snapshot.document.parse().map_err(|error| {
         Failure::new(
             Code::Failed,
@@ -45,8 +47,9 @@ pub(super) async fn snapshot<H: Host>(context: &Context<H>) -> Outcome {
         clean(&cell(&document.cursor, "revision"))
     );
     let tables = [
-        workspace::table_of(in_order(document.workspaces)),
-        terminal::table_of(in_order(document.terminals)),
+        Listed::Workspaces.table(document.workspaces),
+        Listed::Terminals.table(document.terminals),
+        Listed::Notifications.table(document.notifications),
     ];
     let mut text = cursor;
     for table in tables.iter().filter(|table| !table.is_empty()) {
