@@ -90,7 +90,7 @@ async fn lists_are_arrays_and_tables_and_say_when_they_are_stale() {
     let fake = Fake::start();
     let rows = json!([
         {"id": "term_b", "index": 2, "name": null, "title": "evil\u{1b}[2J\u{202e}", "lifecycle": "running",
-            "size": {"cols": 80, "rows": 24}, "used_ms": 1, "pid": 12, "workspace_id": null},
+            "size": {"cols": 80, "rows": 24}, "used_ms": 1, "pid": 12, "tab_ids": []},
         {"id": "term_a", "index": 1, "name": "first", "lifecycle": "ended", "exit": "status 1",
             "size": {"cols": 80, "rows": 24}, "used_ms": 0},
     ]);

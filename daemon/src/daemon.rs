@@ -17,8 +17,8 @@ use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::refusal::Refusal;
 use tokio::sync::watch;
 
-use crate::clients::Clients;
 use crate::bounds::{KEY_FILE_MAX, REPLAY_DAEMON_MAX, REPLAY_LOOK};
+use crate::clients::Clients;
 use crate::links::Links;
 use crate::services::{self, Caller};
 use crate::session::{Session, files};

@@ -177,11 +177,7 @@ impl Terminals {
     }
 
     /// Spawns the program of a row; gives the revision at which the row says that it runs.
-    async fn launch(
-        self: Arc<Self>,
-        id: TerminalId,
-        program: Program,
-    ) -> Result<u64, Failure> {
+    async fn launch(self: Arc<Self>, id: TerminalId, program: Program) -> Result<u64, Failure> {
         let spawn = Spawn {
             id,
             argv: program.argv,
@@ -193,8 +189,7 @@ impl Terminals {
         let terminal = match Terminal::spawn(&self.io, spawn).await {
             Ok(terminal) => terminal,
             Err(failure) => {
-                self.record(Happened::NotStarted { terminal: id })
-                    .await;
+                self.record(Happened::NotStarted { terminal: id }).await;
                 return Err(failure);
             }
         };

@@ -663,14 +663,19 @@ fn closing_a_workspace_detaches_its_terminals() {
     at_both(|seat| {
         let workspace = seat.ok(&["workspace", "new", "w"]).trim().to_owned();
         let new = ["terminal", "new", "--workspace", "w", "--", "cat"];
-        let terminal = seat.ok(&new).trim().to_owned();
-        assert_eq!(seat.row(&terminal).unwrap()["workspace_id"], workspace);
+        let made = seat.json(&new);
+        assert_eq!(id_of(&made, "workspace"), workspace);
+        let terminal = id_of(&made, "terminal");
+        assert_eq!(
+            seat.row(&terminal).unwrap()["tab_ids"],
+            json!([id_of(&made, "tab")])
+        );
         let since = cursor(&seat.json(&["session", "snapshot"]));
         let receipt = seat.json(&["workspace", "close", "w"]);
         assert_eq!(id_of(&receipt, "workspace"), workspace);
         assert_eq!(seat.json(&["workspace", "list"]), json!([]));
         let row = seat.row(&terminal).unwrap();
-        assert_eq!(row["workspace_id"], Value::Null, "{row}");
+        assert_eq!(row["tab_ids"], json!([]), "{row}");
         assert_eq!(row["lifecycle"], "running", "{row}");
         // One transaction, in which no row names what is gone.
         let events = seat.start(&["session", "events", "--jsonl", "--since", &since]);
@@ -679,8 +684,13 @@ fn closing_a_workspace_detaches_its_terminals() {
             let closed = changes.iter().any(|change| change["op"] == "delete");
             closed.then(|| changes.clone())
         });
-        let kinds: Vec<_> = changes.iter().map(|change| &change["kind"]).collect();
-        assert_eq!(json!(kinds), json!(["terminal", "workspace"]));
+        let mut kinds: Vec<_> = changes
+            .iter()
+            .map(|change| change["kind"].as_str())
+            .collect();
+        kinds.sort_unstable();
+        let all = ["pane", "screen", "tab", "terminal", "workspace"];
+        assert_eq!(kinds, all.map(Some));
         seat.ok(&["terminal", "send", &terminal, "still here\n"]);
         seat.shows(&terminal, "still here");
     });

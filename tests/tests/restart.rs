@@ -119,7 +119,7 @@ fn restarted_with(signal: Signal) {
     let terminals = after["terminals"].as_array().unwrap();
     assert_eq!(terminals.len(), 1, "{after}");
     let (row, old) = (&terminals[0], &before["terminals"][0]);
-    for field in ["id", "name", "workspace_id", "argv", "created_ms", "index"] {
+    for field in ["id", "name", "tab_ids", "argv", "created_ms", "index"] {
         assert_eq!(row[field], old[field], "{field}: {row}");
     }
     assert_eq!(row["name"], "renamed shell");
@@ -178,7 +178,10 @@ fn restarted_with(signal: Signal) {
 
     // And what is new can be made at once.
     let new = session.json(&["terminal", "new", "--workspace", "renamed", "--", "cat"]);
-    assert_eq!(new["value"]["workspace"], row["workspace_id"], "{new}");
+    assert_eq!(
+        new["value"]["workspace"], terminal["value"]["workspace"],
+        "{new}"
+    );
     assert_eq!(&new["generation"], generation, "{new}");
     let new = new["value"]["terminal"].as_str().unwrap();
     assert_ne!(new, id);

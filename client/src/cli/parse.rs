@@ -11,8 +11,8 @@ use keepline_protocol::api::{Cursor, Json, Size, notification, terminal};
 use keepline_protocol::registry::{Method, method};
 
 use super::arguments::{
-    AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun,
-    PaneVerb, ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb,
+    AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine,
+    Noun, PaneVerb, ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb,
     SideLine, TabVerb, TerminalVerb, WorkspaceVerb,
 };
 use super::settings::{
@@ -538,7 +538,10 @@ fn notify(line: NotifyLine) -> Result<Consumer, String> {
         workspace: line.workspace,
         caller: None,
     };
-    Ok(change::<method::NotificationPost>(params, Prints::Value("notification")))
+    Ok(change::<method::NotificationPost>(
+        params,
+        Prints::Value("notification"),
+    ))
 }
 
 fn notification_verb(verb: NotificationVerb) -> Result<Consumer, String> {

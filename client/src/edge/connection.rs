@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Edge;
-use crate::document::COLLECTIONS;
 use crate::bounds::{
     CARRIER_WAIT, LINE_TO_CONSUMER_MAX, LINE_TO_SERVER_MAX, REQUEST_TIME, REQUESTS_AT_ONCE,
 };
+use crate::document::COLLECTIONS;
 use crate::local::{Line, Lines};
 
 /// JSON-RPC's own error numbers.
@@ -282,5 +282,7 @@ impl Edge {
 /// The collection that a method lists: `workspaces` for `workspace.list`; nothing for every other method.
 fn collection(method: &str) -> Option<String> {
     let collection = format!("{}s", method.strip_suffix(".list")?);
-    COLLECTIONS.contains(&collection.as_str()).then_some(collection)
+    COLLECTIONS
+        .contains(&collection.as_str())
+        .then_some(collection)
 }

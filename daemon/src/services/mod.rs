@@ -157,7 +157,9 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             })
             .await
         }
-        method::TerminalNew::NUMBER => open::<method::TerminalNew, _>(daemon, caller, request).await,
+        method::TerminalNew::NUMBER => {
+            open::<method::TerminalNew, _>(daemon, caller, request).await
+        }
         method::ScreenNew::NUMBER => open::<method::ScreenNew, _>(daemon, caller, request).await,
         method::PaneSplit::NUMBER => open::<method::PaneSplit, _>(daemon, caller, request).await,
         method::TabNew::NUMBER => open::<method::TabNew, _>(daemon, caller, request).await,
@@ -171,7 +173,8 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
         method::NotificationAck::NUMBER => {
             reply::<method::NotificationAck, _>(request, |mut p| {
                 // What the client calls itself is what it has seen it as.
-                p.client.get_or_insert_with(|| caller.presence.client().to_owned());
+                p.client
+                    .get_or_insert_with(|| caller.presence.client().to_owned());
                 caller.mutate(daemon, p)
             })
             .await

@@ -145,14 +145,12 @@ impl Graph {
         self.resolve_among(reference, self.all::<M>().collect())
     }
 
-    fn resolve_among<M: Model>(
-        &self,
-        reference: &str,
-        rows: Vec<&M>,
-    ) -> Result<M::Id, Failure> {
+    fn resolve_among<M: Model>(&self, reference: &str, rows: Vec<&M>) -> Result<M::Id, Failure> {
         let kind = M::KIND.name();
         let candidates = |found: Vec<&M>| {
-            let named = found.into_iter().map(|row| (row.id(), row.called().to_owned()));
+            let named = found
+                .into_iter()
+                .map(|row| (row.id(), row.called().to_owned()));
             reference::only(kind, reference, named)
         };
         if let Ok(id) = reference.parse::<M::Id>()
@@ -180,7 +178,13 @@ impl Graph {
     pub fn resolve_terminal(&self, reference: &str) -> Result<TerminalId, Failure> {
         let whole = self.resolve::<TerminalRow>(reference);
         match (whole, reference.split_once('/')) {
-            (Err(Failure { code: Code::NotFound, .. }), Some((workspace, terminal))) => {
+            (
+                Err(Failure {
+                    code: Code::NotFound,
+                    ..
+                }),
+                Some((workspace, terminal)),
+            ) => {
                 let workspace = self.resolve::<WorkspaceRow>(workspace)?;
                 let shown = |row: &&TerminalRow| {
                     let mut tabs = row.tab_ids.iter();
@@ -201,8 +205,13 @@ impl Graph {
         match self.resolve::<TabRow>(reference) {
             Err(failure) if failure.code == Code::NotFound => {
                 let shown_by = |terminal: &str| -> Result<Vec<&TabRow>, Failure> {
-                    let terminal = self.resolve_terminal(terminal).map_err(|_| failure.clone())?;
-                    Ok(self.all().filter(|row: &&TabRow| row.terminal_id == terminal).collect())
+                    let terminal = self
+                        .resolve_terminal(terminal)
+                        .map_err(|_| failure.clone())?;
+                    Ok(self
+                        .all()
+                        .filter(|row: &&TabRow| row.terminal_id == terminal)
+                        .collect())
                 };
                 match reference.rsplit_once('/') {
                     Some((terminal, tab)) if terminal.contains('/') => {
@@ -226,7 +235,10 @@ impl Graph {
     pub fn resolve_pane(&self, reference: &str) -> Result<PaneId, Failure> {
         match self.resolve::<PaneRow>(reference) {
             Err(failure) if failure.code == Code::NotFound => match self.resolve_tab(reference) {
-                Ok(tab) => self.row::<TabRow>(tab).map(|row| row.pane_id).ok_or(failure),
+                Ok(tab) => self
+                    .row::<TabRow>(tab)
+                    .map(|row| row.pane_id)
+                    .ok_or(failure),
                 Err(other) if other.code == Code::Ambiguous => Err(other),
                 Err(_) => Err(failure),
             },

@@ -164,7 +164,8 @@ impl Session {
             revision,
             replayed,
         } = receipt;
-        let value = M::answer(value).ok_or_else(|| bug("a mutation gave a value of another kind"))?;
+        let value =
+            M::answer(value).ok_or_else(|| bug("a mutation gave a value of another kind"))?;
         Ok(Receipt {
             value,
             generation,

@@ -7,13 +7,15 @@
 use keepline_protocol::api::Path;
 use keepline_protocol::api::layout::{
     LayoutApply, PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, ScreenClose,
-    ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew, TabRename,
-    WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
+    ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew,
+    TabRename, WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
 };
 use keepline_protocol::api::notification::{
     Marked, NotificationAck, NotificationClear, NotificationPost, Posted,
 };
-use keepline_protocol::api::terminal::{TerminalClose, TerminalNew, TerminalRename, TerminalResize};
+use keepline_protocol::api::terminal::{
+    TerminalClose, TerminalNew, TerminalRename, TerminalResize,
+};
 use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
 use serde::{Deserialize, Serialize};

@@ -42,7 +42,10 @@ pub(super) fn only<I: Display + Copy, N: Display>(
 /// Whether `text` looks like the start of an id: a kind's prefix and at least four digits.
 pub(super) fn is_start_of_id(text: &str) -> bool {
     text.split_once('_').is_some_and(|(_, digits)| {
-        digits.len() >= 4 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        digits.len() >= 4
+            && digits
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 

@@ -7,7 +7,8 @@ use keepline_protocol::api::Size;
 use keepline_protocol::bounds::ROW_MAX;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{
-    AttachmentId, DeviceId, LinkId, NotificationId, PaneId, ScreenId, TabId, TerminalId, WorkspaceId,
+    AttachmentId, DeviceId, LinkId, NotificationId, PaneId, ScreenId, TabId, TerminalId,
+    WorkspaceId,
 };
 use keepline_protocol::record::Exit;
 use serde::{Deserialize, Serialize, Serializer};

@@ -18,6 +18,7 @@ mod handshake;
 mod identity;
 mod messages;
 mod methods;
+mod places;
 mod records;
 
 use std::path::Path;

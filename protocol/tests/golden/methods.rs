@@ -8,16 +8,16 @@ use keepline_protocol::registry::{METHODS, Method, by_number, method};
 use serde_json::{Value, json};
 
 use super::{
-    ATTACHMENT, CURSOR, DEVICE, GENERATION, INVITATION, LINK, MOMENT, SIZE, TERMINAL, WORKSPACE,
-    check, document, hex, message, some, text,
+    ATTACHMENT, CURSOR, DEVICE, GENERATION, INVITATION, LINK, MOMENT, SIZE, TERMINAL, check,
+    document, hex, message, places, some, text,
 };
 
 #[derive(Default)]
-struct Methods(Vec<Value>);
+pub(super) struct Methods(Vec<Value>);
 
 impl Methods {
     /// Pins parameters and answers of `M`: the first of each has every optional field.
-    fn pin<M: Method>(&mut self, params: &[M::Params], answers: Vec<M::Answer>) {
+    pub(super) fn pin<M: Method>(&mut self, params: &[M::Params], answers: Vec<M::Answer>) {
         let entry = by_number(M::NUMBER).unwrap();
         let requests = params.iter().map(|params| {
             let wire = encode_request::<M>(params);
@@ -54,7 +54,7 @@ impl Methods {
     }
 }
 
-fn receipt<T>(value: T) -> Receipt<T> {
+pub(super) fn receipt<T>(value: T) -> Receipt<T> {
     Receipt {
         value,
         generation: GENERATION,
@@ -88,67 +88,10 @@ fn session_methods(methods: &mut Methods) {
             },
         ],
     );
-    let path = || {
-        receipt(session::WorkspacePath {
-            workspace: WORKSPACE,
-        })
-    };
-    methods.pin::<method::WorkspaceNew>(
-        &[
-            session::WorkspaceNew {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                name: some("main"),
-            },
-            session::WorkspaceNew {
-                key: None,
-                expect: None,
-                name: None,
-            },
-        ],
-        vec![path()],
-    );
-    methods.pin::<method::WorkspaceRename>(
-        &[
-            session::WorkspaceRename {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                workspace: WORKSPACE.to_string(),
-                name: text("büro"),
-            },
-            session::WorkspaceRename {
-                key: None,
-                expect: None,
-                workspace: text("main"),
-                name: text("x"),
-            },
-        ],
-        vec![path()],
-    );
-    methods.pin::<method::WorkspaceClose>(
-        &[
-            session::WorkspaceClose {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                workspace: text("main"),
-            },
-            session::WorkspaceClose {
-                key: None,
-                expect: None,
-                workspace: text("main"),
-            },
-        ],
-        vec![path()],
-    );
+    places::workspace_methods(methods);
 }
 
 fn terminal_methods(methods: &mut Methods) {
-    let path = |workspace| {
-        receipt(terminal::TerminalPath {
-            workspace,
-            terminal: TERMINAL,
-        })
-    };
     methods.pin::<method::TerminalNew>(
         &[
             terminal::TerminalNew {
@@ -174,7 +117,7 @@ fn terminal_methods(methods: &mut Methods) {
                 argv: None,
             },
         ],
-        vec![path(Some(WORKSPACE)), path(None)],
+        places::paths(),
     );
     methods.pin::<method::TerminalRename>(
         &[terminal::TerminalRename {
@@ -183,7 +126,7 @@ fn terminal_methods(methods: &mut Methods) {
             terminal: TERMINAL.to_string(),
             name: text(""),
         }],
-        vec![path(Some(WORKSPACE))],
+        places::paths(),
     );
     methods.pin::<method::TerminalClose>(
         &[terminal::TerminalClose {
@@ -191,7 +134,7 @@ fn terminal_methods(methods: &mut Methods) {
             expect: Some(CURSOR),
             terminal: text("build"),
         }],
-        vec![path(None)],
+        places::paths(),
     );
     methods.pin::<method::TerminalResize>(
         &[terminal::TerminalResize {
@@ -200,7 +143,7 @@ fn terminal_methods(methods: &mut Methods) {
             terminal: text("build"),
             size: SIZE,
         }],
-        vec![path(Some(WORKSPACE))],
+        places::paths(),
     );
     methods.pin::<method::TerminalSend>(
         &[
@@ -371,6 +314,11 @@ fn every_method_has_its_bytes() {
     session_methods(&mut methods);
     terminal_methods(&mut methods);
     remote_and_server_methods(&mut methods);
+    places::screen_methods(&mut methods);
+    places::pane_methods(&mut methods);
+    places::tab_methods(&mut methods);
+    places::layout_methods(&mut methods);
+    places::notification_methods(&mut methods);
     let pinned: Vec<u64> = methods
         .0
         .iter()

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use keepline_daemon::session::{Cells, Lifecycle, TerminalRow, WorkspaceRow};
+use keepline_daemon::session::rows::{
+    ClientRow, NotificationRow, PaneRow, ScreenRow, TabRow, TerminalRow, WorkspaceRow,
+};
 use keepline_protocol::handshake::{DeviceHello, LinkRequest, Verdict};
-use keepline_protocol::id::{LinkId, TerminalId, WorkspaceId};
+use keepline_protocol::id::LinkId;
 use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::refusal::Refusal;
 use serde_json::{Value, json};
@@ -121,28 +123,64 @@ fn handshake_payloads_have_their_fields_written_down() {
 #[test]
 fn rows_have_their_fields_written_down() {
     let chapter = include_str!("../../document.md");
-    let workspace = WorkspaceRow {
-        id: WorkspaceId::from_bytes([1; 16]),
-        name: String::new(),
-        index: 0,
-        created_ms: 0,
-    };
-    check_in(chapter, "Workspace", &json!(workspace));
-    let terminal = TerminalRow {
-        id: TerminalId::from_bytes([1; 16]),
-        workspace_id: None,
-        name: String::new(),
-        title: String::new(),
-        cwd: String::new(),
-        argv: Vec::new(),
-        size: Cells { cols: 80, rows: 24 },
-        lifecycle: Lifecycle::Running,
-        exit: None,
-        pid: None,
-        index: 0,
-        created_ms: 0,
-        used_ms: 0,
-        ended_ms: None,
-    };
-    check_in(chapter, "Terminal", &json!(terminal));
+    // The example is a whole row: read and written again it is the same.
+    fn whole<R: serde::Serialize + serde::de::DeserializeOwned>(
+        chapter: &str,
+        kind: &str,
+        row: &str,
+    ) {
+        let row: Value = serde_json::from_str(row).unwrap();
+        let read: R = serde_json::from_value(row.clone()).unwrap();
+        assert_eq!(json!(read), row);
+        check_in(chapter, kind, &row);
+    }
+    whole::<WorkspaceRow>(
+        chapter,
+        "Workspace",
+        r#"{"id": "ws_11111111111111111111111111111111", "name": "main", "index": 0, "active_screen_id": null,
+            "created_ms": 1, "used_ms": 1}"#,
+    );
+    whole::<ScreenRow>(
+        chapter,
+        "Screen",
+        r#"{"id": "screen_11111111111111111111111111111111", "workspace_id": "ws_11111111111111111111111111111111",
+            "name": "", "index": 0, "layout": {"type": "split", "direction": "horizontal", "ratio": 0.3,
+            "first": {"type": "leaf", "pane_id": "pane_11111111111111111111111111111111"},
+            "second": {"type": "leaf", "pane_id": "pane_22222222222222222222222222222222"}},
+            "focused_pane_id": "pane_11111111111111111111111111111111", "zoomed_pane_id": null}"#,
+    );
+    whole::<PaneRow>(
+        chapter,
+        "Pane",
+        r#"{"id": "pane_11111111111111111111111111111111", "screen_id": "screen_11111111111111111111111111111111",
+            "index": 0, "active_tab_id": "tab_11111111111111111111111111111111"}"#,
+    );
+    whole::<TabRow>(
+        chapter,
+        "Tab",
+        r#"{"id": "tab_11111111111111111111111111111111", "pane_id": "pane_11111111111111111111111111111111",
+            "terminal_id": "term_11111111111111111111111111111111", "name": "", "index": 0}"#,
+    );
+    whole::<TerminalRow>(
+        chapter,
+        "Terminal",
+        r#"{"id": "term_11111111111111111111111111111111", "name": "", "title": "sh", "cwd": "/", "argv": ["sh"],
+            "size": {"cols": 80, "rows": 24}, "lifecycle": "ended", "exit": {"status": 0}, "pid": 7,
+            "tab_ids": ["tab_11111111111111111111111111111111"], "index": 0, "created_ms": 1, "used_ms": 1,
+            "ended_ms": 2, "effects_through": 3}"#,
+    );
+    whole::<NotificationRow>(
+        chapter,
+        "Notification",
+        r#"{"id": "note_11111111111111111111111111111111", "title": "done", "subtitle": "", "body": "", "level": "info",
+            "terminal_id": null, "workspace_id": null, "index": 1, "created_ms": 1, "unread": true,
+            "read_by": ["laptop"]}"#,
+    );
+    whole::<ClientRow>(
+        chapter,
+        "Client",
+        r#"{"id": "link_11111111111111111111111111111111", "client": "local", "device_id": null, "name": "vm",
+            "index": 1, "since_ms": 1, "attached": [{"terminal_id": "term_11111111111111111111111111111111",
+            "attachment": "att_11111111111111111111111111111111", "size": null, "observer": true}]}"#,
+    );
 }

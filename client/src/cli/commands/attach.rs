@@ -114,7 +114,10 @@ async fn last_or_new<H: Host>(
     };
     let made = client.request::<TerminalNew>(&params, timeout).await?;
     made.value.terminal.map(|id| id.to_string()).ok_or_else(|| {
-        Failure::new(Code::Failed, "the daemon made a terminal and does not say which")
+        Failure::new(
+            Code::Failed,
+            "the daemon made a terminal and does not say which",
+        )
     })
 }
 

@@ -37,7 +37,12 @@ impl Listed {
     }
 
     fn cells(self, row: &Value) -> Vec<String> {
-        let of = |fields: &[&str]| fields.iter().map(|field| cell(row, field)).collect::<Vec<_>>();
+        let of = |fields: &[&str]| {
+            fields
+                .iter()
+                .map(|field| cell(row, field))
+                .collect::<Vec<_>>()
+        };
         let mut cells = match self {
             Listed::Workspaces => of(&["id", "name"]),
             Listed::Screens => of(&["id", "name", "workspace_id"]),

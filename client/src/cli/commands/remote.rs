@@ -17,7 +17,7 @@ use keepline_protocol::registry::method::{
 };
 use serde_json::json;
 
-use super::{Outcome, Said, request, json_line, milliseconds};
+use super::{Outcome, Said, json_line, milliseconds, request};
 use crate::cli::context::{Context, Host};
 use crate::cli::print;
 use crate::cli::settings::Invite;
@@ -114,7 +114,9 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
-    let pending = request::<RemotePending, H>(context, Empty {}).await?.pending;
+    let pending = request::<RemotePending, H>(context, Empty {})
+        .await?
+        .pending;
     if context.common.json {
         return Ok(Said::Data(json_line(&pending)?));
     }
@@ -138,7 +140,9 @@ pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
 }
 
 pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
-    let devices = request::<RemoteDevices, H>(context, Empty {}).await?.devices;
+    let devices = request::<RemoteDevices, H>(context, Empty {})
+        .await?
+        .devices;
     if context.common.json {
         return Ok(Said::Data(json_line(&devices)?));
     }

@@ -5,7 +5,7 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::registry::method::{ServerStatus, ServerStop};
 use serde_json::json;
 
-use super::{Outcome, Said, request, json_line};
+use super::{Outcome, Said, json_line, request};
 use crate::bounds::STOP_POLL;
 use crate::cli::context::{Context, Host};
 use crate::cli::print;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Freshness, Outcome, Said, request, cell};
+use super::{Freshness, Outcome, Said, cell, request};
 use crate::cli::context::{Context, Host};
 use crate::cli::print;
 use crate::cli::settings::{Events, Listed};

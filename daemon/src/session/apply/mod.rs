@@ -193,7 +193,11 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives rows their places in this order.
-    fn number<M: Model>(&mut self, order: &[M::Id], place: fn(&mut M) -> &mut u64) -> Result<(), Failure> {
+    fn number<M: Model>(
+        &mut self,
+        order: &[M::Id],
+        place: fn(&mut M) -> &mut u64,
+    ) -> Result<(), Failure> {
         for (index, id) in (0..).zip(order) {
             self.edit::<M>(*id, |row| *place(row) = index)?;
         }
@@ -246,7 +250,10 @@ impl<'a> Draft<'a> {
 
     /// The place behind every row of a kind.
     fn next_index(&self, kind: Kind) -> u64 {
-        let rows = self.graph.rows().filter(|stored| stored.row.id().kind() == kind);
+        let rows = self
+            .graph
+            .rows()
+            .filter(|stored| stored.row.id().kind() == kind);
         rows.map(|stored| stored.row.index() + 1).max().unwrap_or(0)
     }
 }
@@ -271,5 +278,8 @@ fn check_text(what: &str, text: &str, limit: usize) -> Result<(), Failure> {
     if text.len() <= limit {
         return Ok(());
     }
-    Err(invalid(format!("{what} of {} bytes is over {limit}", text.len())))
+    Err(invalid(format!(
+        "{what} of {} bytes is over {limit}",
+        text.len()
+    )))
 }

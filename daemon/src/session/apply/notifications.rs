@@ -63,7 +63,8 @@ impl Draft<'_> {
             level: Level::Info,
             terminal_id: None,
             workspace_id: None,
-            index: self.next_index(Kind::Notification),
+            // Also when all were cleared, a new one is behind what was there.
+            index: self.next_index(Kind::Notification).max(self.now_ms),
             created_ms: self.now_ms,
             unread: true,
             read_by: Vec::new(),
@@ -79,7 +80,9 @@ impl Draft<'_> {
 
     pub(super) fn ack(&mut self, ack: &NotificationAck) -> Result<Marked, Failure> {
         let client = ack.client.as_deref().unwrap_or_default();
-        if !(1..=CLIENT_ID_MAX).contains(&client.len()) || !client.bytes().all(|b| b.is_ascii_graphic() || b == b' ') {
+        if !(1..=CLIENT_ID_MAX).contains(&client.len())
+            || !client.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
+        {
             return Err(invalid(format!(
                 "a client's id is 1 to {CLIENT_ID_MAX} printable ASCII characters"
             )));
@@ -100,9 +103,13 @@ impl Draft<'_> {
 
     pub(super) fn clear(&mut self, clear: &NotificationClear) -> Result<Marked, Failure> {
         let terminal = clear.terminal.as_deref();
-        let terminal = terminal.map(|text| self.graph.resolve_terminal(text)).transpose()?;
+        let terminal = terminal
+            .map(|text| self.graph.resolve_terminal(text))
+            .transpose()?;
         let workspace = clear.workspace.as_deref();
-        let workspace = workspace.map(|text| self.graph.resolve::<WorkspaceRow>(text)).transpose()?;
+        let workspace = workspace
+            .map(|text| self.graph.resolve::<WorkspaceRow>(text))
+            .transpose()?;
         let all = terminal.is_none() && workspace.is_none() && clear.notifications.is_none();
         let mut marked = self.named(clear.notifications.as_deref().unwrap_or_default());
         let named: HashSet<NotificationId> = marked.notifications.iter().copied().collect();
@@ -111,7 +118,9 @@ impl Draft<'_> {
                 || workspace.is_some() && row.workspace_id == workspace
         };
         let others = self.graph.all().filter(about).map(|row| row.id);
-        marked.notifications.extend(others.filter(|id| !named.contains(id)));
+        marked
+            .notifications
+            .extend(others.filter(|id| !named.contains(id)));
         for id in &marked.notifications {
             self.remove(RowId::Notification(*id));
         }

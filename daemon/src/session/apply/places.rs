@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use keepline_protocol::api::Path;
 use keepline_protocol::api::layout::{
-    PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, Ratio, ScreenClose, ScreenFocus,
-    ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew, TabRename,
-    WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
+    PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, Ratio, ScreenClose,
+    ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew,
+    TabRename, WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
 };
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{PaneId, ScreenId, TabId, TerminalId, WorkspaceId};
@@ -91,10 +91,12 @@ impl Draft<'_> {
 
     /// Where a workspace is looked at: its active screen's focused pane, else a new screen.
     pub(super) fn spot_in(&self, workspace: WorkspaceId) -> Result<Spot, Failure> {
-        Ok(match self.row::<WorkspaceRow>(workspace)?.active_screen_id {
-            Some(screen) => Spot::Pane(self.row::<ScreenRow>(screen)?.focused_pane_id),
-            None => Spot::Screen(workspace, String::new()),
-        })
+        Ok(
+            match self.row::<WorkspaceRow>(workspace)?.active_screen_id {
+                Some(screen) => Spot::Pane(self.row::<ScreenRow>(screen)?.focused_pane_id),
+                None => Spot::Screen(workspace, String::new()),
+            },
+        )
     }
 
     pub(super) fn workspace_rename(&mut self, rename: &WorkspaceRename) -> Result<Path, Failure> {
@@ -127,7 +129,12 @@ impl Draft<'_> {
     }
 
     pub(super) fn close_screens(&mut self, workspace: WorkspaceId) -> Result<(), Failure> {
-        let screens: Vec<_> = self.graph.screens_of(workspace).iter().map(|row| row.id).collect();
+        let screens: Vec<_> = self
+            .graph
+            .screens_of(workspace)
+            .iter()
+            .map(|row| row.id)
+            .collect();
         screens.into_iter().try_for_each(|id| self.close_screen(id))
     }
 
@@ -270,7 +277,9 @@ impl Draft<'_> {
         let name = new.name.as_deref().unwrap_or_default();
         check_label(name)?;
         let program = Spot::program(new.cwd.as_ref(), new.size, new.argv.as_ref());
-        let own = new.caller.and_then(|id| self.graph.path_of_terminal(id).pane);
+        let own = new
+            .caller
+            .and_then(|id| self.graph.path_of_terminal(id).pane);
         let spot = match (&new.pane, &new.workspace, own) {
             (Some(pane), None, _) => Spot::Pane(self.graph.resolve_pane(pane)?),
             (Some(_), Some(_), _) => return Err(invalid("name a pane or a workspace, not both")),
@@ -331,7 +340,11 @@ impl Draft<'_> {
     ) -> Result<Path, Failure> {
         let tab = TabId::from_bytes(self.fresh.id());
         let pane = self.pane_for(spot, tab)?;
-        let index = self.graph.tabs_of(pane).last().map_or(0, |row| row.index + 1);
+        let index = self
+            .graph
+            .tabs_of(pane)
+            .last()
+            .map_or(0, |row| row.index + 1);
         self.put(TabRow {
             id: tab,
             pane_id: pane,
@@ -464,7 +477,12 @@ impl Draft<'_> {
 
     /// A screen is not in a workspace any more: its neighbour is looked at.
     fn left_by_screen(&mut self, workspace: WorkspaceId, screen: ScreenId) -> Result<(), Failure> {
-        let order: Vec<_> = self.graph.screens_of(workspace).iter().map(|row| row.id).collect();
+        let order: Vec<_> = self
+            .graph
+            .screens_of(workspace)
+            .iter()
+            .map(|row| row.id)
+            .collect();
         self.number::<ScreenRow>(&order, |row| &mut row.index)?;
         self.edit::<WorkspaceRow>(workspace, |row| {
             if row.active_screen_id == Some(screen) {

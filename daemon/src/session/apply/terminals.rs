@@ -1,6 +1,8 @@
 //! Terminals, and what happens to them.
 
-use keepline_protocol::api::terminal::{TerminalClose, TerminalNew, TerminalRename, TerminalResize};
+use keepline_protocol::api::terminal::{
+    TerminalClose, TerminalNew, TerminalRename, TerminalResize,
+};
 use keepline_protocol::api::{Path, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
@@ -165,10 +167,9 @@ impl Draft<'_> {
 
     fn check_lives(&self, id: TerminalId) -> Result<(), Failure> {
         match self.graph.terminal(id) {
-            Some(row) if row.lifecycle == Lifecycle::Ended => Err(Failure::new(
-                Code::Gone,
-                format!("{id} has ended"),
-            )),
+            Some(row) if row.lifecycle == Lifecycle::Ended => {
+                Err(Failure::new(Code::Gone, format!("{id} has ended")))
+            }
             _ => Ok(()),
         }
     }

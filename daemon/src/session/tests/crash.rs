@@ -51,16 +51,19 @@ async fn child_of_the_crash_test() {
                     .unwrap();
                 say(format!(
                     "made {} {} {name}",
-                    made.revision, made.value.workspace
+                    made.revision,
+                    made.value.workspace.unwrap()
                 ));
                 if number % 3 == 0 {
-                    let close = WorkspaceMutation::Close {
-                        workspace: made.value.workspace.to_string(),
+                    let close = WorkspaceClose {
+                        workspace: made.value.workspace.unwrap().to_string(),
+                        ..WorkspaceClose::default()
                     };
                     let closed = session.mutate(Origin::default(), close).await.unwrap();
                     say(format!(
                         "closed {} {}",
-                        closed.revision, made.value.workspace
+                        closed.revision,
+                        made.value.workspace.unwrap()
                     ));
                 }
             }
@@ -189,7 +192,10 @@ async fn what_was_acknowledged_survives_sigkill_and_the_journal_leads_to_the_row
                 .await
                 .unwrap();
             assert_eq!(
-                (receipt.replayed, &receipt.value.workspace.to_string()),
+                (
+                    receipt.replayed,
+                    &receipt.value.workspace.unwrap().to_string()
+                ),
                 (true, id),
                 "round {round}"
             );

@@ -109,12 +109,17 @@ async fn a_follower_off_the_tail_starts_anew_and_goes_on() {
     let mut source = Source::new();
     source.commit(new_workspace("one"));
     let (_, _, mut slow) = source.follow(None);
-    let workspace = fresh(1).workspace.to_string();
+    let workspace = source
+        .graph
+        .resolve::<WorkspaceRow>("one")
+        .unwrap()
+        .to_string();
     for number in 0..=TAIL_DELTAS_MAX {
         let name = format!("name {number}");
-        source.commit(WorkspaceMutation::Rename {
+        source.commit(WorkspaceRename {
             workspace: workspace.clone(),
             name,
+            ..WorkspaceRename::default()
         });
     }
     let Some(Event::Reset(started)) = slow.next().await else {
@@ -123,9 +128,10 @@ async fn a_follower_off_the_tail_starts_anew_and_goes_on() {
     assert_eq!(started.reset.as_deref(), Some("reader-too-slow"));
     let mut mirror = Mirror::of(&started.document.unwrap());
     assert_eq!(mirror.cursor, source.cursor);
-    source.commit(WorkspaceMutation::Rename {
+    source.commit(WorkspaceRename {
         workspace,
         name: "last".to_owned(),
+        ..WorkspaceRename::default()
     });
     mirror.apply(&delta(&mut slow).await.delta);
     assert_eq!(source.follow(Some(1)).0.as_deref(), Some("history-dropped"));
@@ -136,27 +142,19 @@ async fn the_tail_is_bounded_in_bytes_too() {
     let mut source = Source::new();
     source.commit(new_terminal(Place::Detached, ""));
     let (_, _, mut slow) = source.follow(None);
-    let terminal = fresh(1).terminal;
     // Each delta is about 7 KB, so that bytes are over the bound long before their number is.
-    let argv = vec!["x".repeat(6000)];
-    source.commit(TerminalMutation::New {
-        place: Place::Detached,
-        name: String::new(),
-        cwd: String::new(),
-        size: SIZE,
-        argv,
+    source.commit(TerminalNew {
+        argv: Some(vec!["x".repeat(6000)]),
+        ..new_terminal(Place::Detached, "big")
     });
-    let big = source
-        .graph
-        .resolve_terminal(&fresh(2).terminal.to_string())
-        .unwrap();
-    assert_ne!(big, terminal);
+    let big = source.graph.resolve_terminal("big").unwrap();
     let count = TAIL_BYTES_MAX / 6000 + 1;
     assert!(count < TAIL_DELTAS_MAX);
     for number in 0..count {
-        source.commit(TerminalMutation::Rename {
+        source.commit(TerminalRename {
             terminal: big.to_string(),
             name: number.to_string(),
+            ..TerminalRename::default()
         });
     }
     assert!(matches!(slow.next().await, Some(Event::Reset(_))));
@@ -206,9 +204,11 @@ async fn followers_see_every_transaction_once_while_many_write() {
 async fn a_delta_names_the_terminals_that_went() {
     let mut source = Source::new();
     source.commit(new_terminal(Place::Detached, ""));
+    let terminal = source.graph.resolve_terminal("sh").unwrap();
     let (_, _, mut follower) = source.follow(Some(1));
-    source.commit(TerminalMutation::Close {
+    source.commit(TerminalClose {
         terminal: "sh".to_owned(),
+        ..TerminalClose::default()
     });
-    assert_eq!(delta(&mut follower).await.removed, [fresh(1).terminal]);
+    assert_eq!(delta(&mut follower).await.removed, [terminal]);
 }

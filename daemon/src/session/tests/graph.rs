@@ -2,40 +2,39 @@ use keepline_protocol::failure::Code;
 use keepline_protocol::record::Exit;
 
 use super::super::document;
-use super::super::rows::{Lifecycle, RowId};
+use super::super::rows::{Kind, Lifecycle};
 use super::*;
 use crate::bounds::{
     ARGV_MAX, ENDED_TERMINALS_MAX, LABEL_MAX, LIVE_TERMINALS_MAX, REASON_MAX, ROWS_MAX,
     ROWS_RESERVE, TITLE_MAX,
 };
 
-fn ended(terminal: TerminalId) -> TerminalMutation {
-    TerminalMutation::Ended {
+fn ended(terminal: TerminalId) -> Happened {
+    Happened::Ended {
         terminal,
         exit: Exit::Status(0),
-    }
-}
-
-fn observed(terminal: TerminalId) -> TerminalMutation {
-    TerminalMutation::Observed {
-        terminal,
-        title: None,
-        cwd: None,
-        size: None,
-        used_ms: None,
     }
 }
 
 #[test]
 fn generated_names_are_main_and_then_numbers_that_are_free() {
     let mut bench = Bench::default();
-    let first = bench.workspace(WorkspaceMutation::New { name: None });
-    bench.workspace(WorkspaceMutation::New { name: None });
+    let first = bench.workspace(WorkspaceNew {
+        name: None,
+        ..WorkspaceNew::default()
+    });
+    bench.workspace(WorkspaceNew {
+        name: None,
+        ..WorkspaceNew::default()
+    });
     bench.workspace(new_workspace("workspace 3"));
-    bench.workspace(WorkspaceMutation::New { name: None });
+    bench.workspace(WorkspaceNew {
+        name: None,
+        ..WorkspaceNew::default()
+    });
     let mut names: Vec<_> = bench
         .graph
-        .workspaces()
+        .all::<WorkspaceRow>()
         .map(|row| (row.index, row.name.as_str()))
         .collect();
     names.sort_unstable();
@@ -48,20 +47,28 @@ fn generated_names_are_main_and_then_numbers_that_are_free() {
             (3, "workspace 4")
         ]
     );
-    bench.workspace(WorkspaceMutation::Close {
+    bench.workspace(WorkspaceClose {
         workspace: first.to_string(),
+        ..WorkspaceClose::default()
     });
-    let again = bench.workspace(WorkspaceMutation::New { name: None });
-    assert_eq!(bench.graph.workspace(again).unwrap().name, "workspace 5");
+    let again = bench.workspace(WorkspaceNew {
+        name: None,
+        ..WorkspaceNew::default()
+    });
+    assert_eq!(
+        bench.graph.row::<WorkspaceRow>(again).unwrap().name,
+        "workspace 5"
+    );
 }
 
 #[test]
 fn a_workspace_has_a_name_within_bounds() {
     let mut bench = Bench::default();
     let workspace = bench.workspace(new_workspace("one")).to_string();
-    let rename = |name: &str| WorkspaceMutation::Rename {
+    let rename = |name: &str| WorkspaceRename {
         workspace: workspace.clone(),
         name: name.to_owned(),
+        ..WorkspaceRename::default()
     };
     assert_eq!(bench.refusal(new_workspace("")).code, Code::Invalid);
     assert_eq!(bench.refusal(rename("")).code, Code::Invalid);
@@ -73,7 +80,11 @@ fn a_workspace_has_a_name_within_bounds() {
         Code::Invalid
     );
     assert_eq!(
-        bench.graph.resolve_workspace(&long).unwrap().to_string(),
+        bench
+            .graph
+            .resolve::<WorkspaceRow>(&long)
+            .unwrap()
+            .to_string(),
         workspace
     );
 }
@@ -82,25 +93,27 @@ fn a_workspace_has_a_name_within_bounds() {
 fn a_reference_is_an_id_or_a_unique_name_and_ids_win() {
     let mut bench = Bench::default();
     let one = bench.workspace(new_workspace("twin"));
-    assert_eq!(bench.graph.resolve_workspace("twin"), Ok(one));
+    assert_eq!(bench.graph.resolve::<WorkspaceRow>("twin"), Ok(one));
     let two = bench.workspace(new_workspace("twin"));
-    let failure = bench.graph.resolve_workspace("twin").unwrap_err();
+    let failure = bench.graph.resolve::<WorkspaceRow>("twin").unwrap_err();
     assert_eq!(failure.code, Code::Ambiguous);
-    assert_eq!(
-        failure.candidates,
-        [format!("{one} twin"), format!("{two} twin")]
-    );
+    let mut twins = [one, two];
+    twins.sort_unstable();
+    assert_eq!(failure.candidates, twins.map(|id| format!("{id} twin")));
     bench.workspace(new_workspace(&one.to_string()));
-    assert_eq!(bench.graph.resolve_workspace(&one.to_string()), Ok(one));
     assert_eq!(
-        code(bench.graph.resolve_workspace("nobody")),
+        bench.graph.resolve::<WorkspaceRow>(&one.to_string()),
+        Ok(one)
+    );
+    assert_eq!(
+        code(bench.graph.resolve::<WorkspaceRow>("nobody")),
         Code::NotFound
     );
     assert_eq!(
         code(
             bench
                 .graph
-                .resolve_workspace(&fresh(99).workspace.to_string())
+                .resolve::<WorkspaceRow>(&WorkspaceId::from_bytes([9; 16]).to_string())
         ),
         Code::NotFound
     );
@@ -111,23 +124,19 @@ fn a_terminal_is_called_by_its_label_else_by_its_title() {
     let mut bench = Bench::default();
     let (_, id) = bench.terminal(new_terminal(Place::Detached, ""));
     assert_eq!(bench.graph.resolve_terminal("sh"), Ok(id));
-    bench.terminal(TerminalMutation::Observed {
-        terminal: id,
-        title: Some("vim".to_owned()),
-        cwd: None,
-        size: None,
-        used_ms: None,
-    });
+    bench.terminal(titled(id, 1, "vim"));
     assert_eq!(bench.graph.resolve_terminal("vim"), Ok(id));
-    bench.terminal(TerminalMutation::Rename {
+    bench.terminal(TerminalRename {
         terminal: "vim".to_owned(),
         name: "editor".to_owned(),
+        ..TerminalRename::default()
     });
     assert_eq!(bench.graph.resolve_terminal("editor"), Ok(id));
     assert_eq!(code(bench.graph.resolve_terminal("vim")), Code::NotFound);
-    bench.terminal(TerminalMutation::Rename {
+    bench.terminal(TerminalRename {
         terminal: "editor".to_owned(),
         name: String::new(),
+        ..TerminalRename::default()
     });
     assert_eq!(bench.graph.resolve_terminal("vim"), Ok(id));
     assert_eq!(code(bench.graph.resolve_terminal("")), Code::NotFound);
@@ -138,7 +147,7 @@ fn a_new_terminal_goes_where_it_was_asked_for() {
     let mut bench = Bench::default();
     let (main, first) = bench.terminal(new_terminal(Place::Recent, "first"));
     let main = main.unwrap();
-    assert_eq!(bench.graph.workspace(main).unwrap().name, "main");
+    assert_eq!(bench.graph.row::<WorkspaceRow>(main).unwrap().name, "main");
     let other = bench.workspace(new_workspace("other"));
     assert_eq!(
         bench.terminal(new_terminal(Place::Beside(first), "")).0,
@@ -156,13 +165,11 @@ fn a_new_terminal_goes_where_it_was_asked_for() {
         Some(other)
     );
     let used_ms = Some(bench.now + 100);
-    bench.terminal(TerminalMutation::Observed {
-        terminal: first,
-        title: None,
-        cwd: None,
-        size: None,
+    bench.terminal(Happened::Observed(Observed {
+        terminal: Some(first),
         used_ms,
-    });
+        ..Observed::default()
+    }));
     assert_eq!(
         bench.terminal(new_terminal(Place::Recent, "")).0,
         Some(main)
@@ -179,28 +186,31 @@ fn a_new_terminal_goes_where_it_was_asked_for() {
             .code,
         Code::NotFound
     );
-    assert_eq!(
-        code(Place::of(Some("main".to_owned()), true, None)),
-        Code::Invalid
-    );
-    assert_eq!(
-        Place::of(None, false, Some(first)),
-        Ok(Place::Beside(first))
-    );
+    let both = TerminalNew {
+        detached: Some(true),
+        ..new_terminal(Place::Workspace("main".to_owned()), "")
+    };
+    assert_eq!(bench.refusal(both).code, Code::Invalid);
 }
 
 #[test]
 fn closing_a_workspace_detaches_its_terminals() {
     let mut bench = Bench::default();
     let (workspace, terminal) = bench.terminal(new_terminal(Place::Recent, ""));
-    bench.workspace(WorkspaceMutation::Close {
+    bench.workspace(WorkspaceClose {
         workspace: "main".to_owned(),
+        ..WorkspaceClose::default()
     });
-    assert!(bench.graph.workspace(workspace.unwrap()).is_none());
+    assert!(
+        bench
+            .graph
+            .row::<WorkspaceRow>(workspace.unwrap())
+            .is_none()
+    );
     let row = bench.graph.terminal(terminal).unwrap();
     assert_eq!(
-        (row.workspace_id, row.lifecycle),
-        (None, Lifecycle::Launching)
+        (row.tab_ids.len(), row.lifecycle),
+        (0, Lifecycle::Launching)
     );
 }
 
@@ -208,7 +218,7 @@ fn closing_a_workspace_detaches_its_terminals() {
 fn a_terminal_launches_runs_and_ends_once() {
     let mut bench = Bench::default();
     let (_, id) = bench.terminal(new_terminal(Place::Detached, "t"));
-    bench.terminal(TerminalMutation::Started {
+    bench.terminal(Happened::Started {
         terminal: id,
         pid: 7,
     });
@@ -218,12 +228,13 @@ fn a_terminal_launches_runs_and_ends_once() {
         cols: 132,
         rows: 24,
     };
-    bench.terminal(TerminalMutation::Resize {
+    bench.terminal(TerminalResize {
         terminal: "t".to_owned(),
-        size: wide,
+        size: Size::cells(132, 24),
+        ..TerminalResize::default()
     });
     assert_eq!(bench.graph.terminal(id).unwrap().size, wide);
-    bench.terminal(TerminalMutation::Ended {
+    bench.terminal(Happened::Ended {
         terminal: id,
         exit: Exit::Signal(9),
     });
@@ -236,7 +247,7 @@ fn a_terminal_launches_runs_and_ends_once() {
     );
     assert_eq!(
         bench
-            .refusal(TerminalMutation::Started {
+            .refusal(Happened::Started {
                 terminal: id,
                 pid: 8
             })
@@ -245,26 +256,28 @@ fn a_terminal_launches_runs_and_ends_once() {
     );
     assert_eq!(
         bench
-            .refusal(TerminalMutation::Resize {
+            .refusal(TerminalResize {
                 terminal: "t".to_owned(),
-                size: SIZE
+                size: SIZE,
+                ..TerminalResize::default()
             })
             .code,
         Code::Gone
     );
-    bench.terminal(TerminalMutation::Close {
+    bench.terminal(TerminalClose {
         terminal: "t".to_owned(),
+        ..TerminalClose::default()
     });
     assert!(bench.graph.terminal(id).is_none());
     assert_eq!(bench.refusal(ended(id)).code, Code::Gone);
-    assert_eq!(bench.refusal(observed(id)).code, Code::Gone);
+    assert_eq!(bench.refusal(titled(id, 1, "x")).code, Code::Gone);
 }
 
 #[test]
 fn what_was_not_started_says_so() {
     let mut bench = Bench::default();
     let (_, id) = bench.terminal(new_terminal(Place::Detached, ""));
-    bench.terminal(TerminalMutation::NotStarted { terminal: id });
+    bench.terminal(Happened::NotStarted { terminal: id });
     let json = serde_json::to_value(bench.graph.terminal(id).unwrap()).unwrap();
     assert_eq!(json["lifecycle"], "ended");
     assert_eq!(json["exit"], serde_json::json!({"reason": "not started"}));
@@ -276,7 +289,7 @@ fn a_restart_ends_what_lived_and_nothing_else() {
     let mut bench = Bench::default();
     let (_, launching) = bench.terminal(new_terminal(Place::Recent, ""));
     let (_, running) = bench.terminal(new_terminal(Place::Recent, ""));
-    bench.terminal(TerminalMutation::Started {
+    bench.terminal(Happened::Started {
         terminal: running,
         pid: 1,
     });
@@ -299,18 +312,16 @@ fn a_restart_ends_what_lived_and_nothing_else() {
 fn texts_of_programs_are_cut_and_texts_of_people_are_refused() {
     let mut bench = Bench::default();
     let (_, id) = bench.terminal(new_terminal(Place::Detached, ""));
-    let title = Some("é".repeat(TITLE_MAX));
-    let cwd = Some("/".repeat(5000));
-    bench.terminal(TerminalMutation::Observed {
-        terminal: id,
-        title,
-        cwd,
-        size: None,
-        used_ms: None,
-    });
+    let effects = Effects {
+        through: 1,
+        title: Some("é".repeat(TITLE_MAX)),
+        cwd: Some("/".repeat(5000)),
+        ..Effects::default()
+    };
+    bench.terminal(affected(id, effects));
     let row = bench.graph.terminal(id).unwrap();
     assert_eq!((row.title.len(), row.cwd.as_str()), (TITLE_MAX, "/"));
-    bench.terminal(TerminalMutation::Ended {
+    bench.terminal(Happened::Ended {
         terminal: id,
         exit: Exit::Reason("x".repeat(9999)),
     });
@@ -318,12 +329,9 @@ fn texts_of_programs_are_cut_and_texts_of_people_are_refused() {
     assert_eq!(reason, Some(Exit::Reason("x".repeat(REASON_MAX))));
     let long = new_terminal(Place::Detached, &"x".repeat(LABEL_MAX + 1));
     assert_eq!(bench.refusal(long).code, Code::Invalid);
-    let with_argv = |word: String| TerminalMutation::New {
-        place: Place::Recent,
-        name: String::new(),
-        cwd: String::new(),
-        size: SIZE,
-        argv: vec![word],
+    let with_argv = |word: String| TerminalNew {
+        argv: Some(vec![word]),
+        ..TerminalNew::default()
     };
     assert_eq!(
         bench.refusal(with_argv("x".repeat(ARGV_MAX + 1))).code,
@@ -334,7 +342,7 @@ fn texts_of_programs_are_cut_and_texts_of_people_are_refused() {
         bench.refusal(with_argv("\u{1}".repeat(ARGV_MAX))).code,
         Code::TooLarge
     );
-    assert_eq!(bench.graph.workspaces().count(), 0);
+    assert_eq!(bench.graph.all::<WorkspaceRow>().count(), 0);
 }
 
 #[test]
@@ -372,28 +380,25 @@ fn only_so_many_terminals_live_at_once() {
 fn a_full_graph_lets_ended_terminals_go_then_refuses_but_still_records_ends() {
     let mut bench = Bench::default();
     let big = |bench: &mut Bench| {
-        let argv = vec!["x".repeat(ARGV_MAX - 1)];
-        bench.apply(TerminalMutation::New {
-            place: Place::Detached,
-            name: String::new(),
-            cwd: String::new(),
-            size: SIZE,
-            argv,
+        bench.apply(TerminalNew {
+            argv: Some(vec!["x".repeat(ARGV_MAX - 1)]),
+            ..new_terminal(Place::Detached, "")
         })
     };
     let mut live = Vec::new();
     let mut gone = Vec::new();
     for _ in 0..20 {
-        let Ok(Value::Terminal(path)) = big(&mut bench) else {
+        let Ok(Value::Path(path)) = big(&mut bench) else {
             panic!("there is room")
         };
-        bench.terminal(ended(path.terminal));
-        gone.push(path.terminal);
+        let id = path.terminal.unwrap();
+        bench.terminal(ended(id));
+        gone.push(id);
     }
     let failure = loop {
         match big(&mut bench) {
-            Ok(Value::Terminal(path)) => live.push(path.terminal),
-            Ok(Value::Workspace(_)) => panic!("a terminal was made"),
+            Ok(Value::Path(path)) => live.push(path.terminal.unwrap()),
+            Ok(other) => panic!("a terminal was made, not {other:?}"),
             Err(failure) => break failure,
         }
         assert!(bench.graph.bytes() <= ROWS_MAX - ROWS_RESERVE);
@@ -409,57 +414,70 @@ fn a_full_graph_lets_ended_terminals_go_then_refuses_but_still_records_ends() {
     // Small things still fit, until they do not either; what shrinks, starts or ends always does.
     while bench.apply(new_workspace(&"x".repeat(LABEL_MAX))).is_ok() {}
     for id in &live {
-        bench.terminal(TerminalMutation::Started {
+        bench.terminal(Happened::Started {
             terminal: *id,
             pid: u32::MAX,
         });
     }
     assert!(bench.graph.bytes() > ROWS_MAX - ROWS_RESERVE);
-    let workspace = bench.graph.workspaces().next().unwrap().id.to_string();
-    bench.workspace(WorkspaceMutation::Rename {
+    let workspace = bench
+        .graph
+        .all::<WorkspaceRow>()
+        .next()
+        .unwrap()
+        .id
+        .to_string();
+    bench.workspace(WorkspaceRename {
         workspace,
         name: "x".to_owned(),
+        ..WorkspaceRename::default()
     });
     for id in &live {
-        bench.terminal(TerminalMutation::Ended {
+        bench.terminal(Happened::Ended {
             terminal: *id,
             exit: Exit::Reason("x".repeat(REASON_MAX)),
         });
     }
     assert!(bench.graph.terminal(live[0]).is_some());
     assert!(bench.graph.bytes() <= ROWS_MAX);
-    bench.terminal(TerminalMutation::Close {
+    bench.terminal(TerminalClose {
         terminal: live[0].to_string(),
+        ..TerminalClose::default()
     });
 }
 
 #[test]
 fn changes_name_each_row_once_with_what_it_was_and_can_be_taken_back() {
     let mut bench = Bench::default();
-    bench.terminal(new_terminal(Place::Recent, ""));
+    let (_, terminal) = bench.terminal(new_terminal(Place::Recent, ""));
     let before = bench.graph.clone();
-    let close = WorkspaceMutation::Close {
+    let close = WorkspaceClose {
         workspace: "main".to_owned(),
+        ..WorkspaceClose::default()
     };
     let applied = bench.graph.apply(&close.into(), 9, fresh(9)).unwrap();
-    let kinds: Vec<_> = applied
+    let mut kinds: Vec<_> = applied
         .changes
         .iter()
-        .map(|change| (change.id, change.after.is_some()))
+        .map(|change| (change.id.kind(), change.after.is_some()))
         .collect();
-    let (terminal, workspace) = (fresh(1).terminal, fresh(1).workspace);
+    kinds.sort_unstable();
     assert_eq!(
         kinds,
         [
-            (RowId::Terminal(terminal), true),
-            (RowId::Workspace(workspace), false)
+            (Kind::Workspace, false),
+            (Kind::Screen, false),
+            (Kind::Pane, false),
+            (Kind::Tab, false),
+            (Kind::Terminal, true),
         ]
     );
     bench.graph.undo(&applied.changes);
     assert_eq!(bench.graph, before);
-    let same = TerminalMutation::Rename {
+    let same = TerminalRename {
         terminal: terminal.to_string(),
         name: String::new(),
+        ..TerminalRename::default()
     };
     assert_eq!(
         bench
@@ -511,16 +529,43 @@ fn the_rows_have_the_fields_that_clients_read() {
         },
         bench.graph.rows().cloned().collect(),
     ));
+    let row = |kind: &str, id: &str| mirror.rows[&(kind.to_owned(), id.to_owned())].clone();
+    let shown = row("terminal", &terminal_text);
+    let tab = row("tab", shown["tab_ids"][0].as_str().unwrap());
+    let pane = row("pane", tab["pane_id"].as_str().unwrap());
+    let screen = row("screen", pane["screen_id"].as_str().unwrap());
     assert_eq!(
-        mirror.rows[&("workspace".to_owned(), workspace_text.clone())],
-        serde_json::json!({"id": workspace_text, "name": "main", "index": 0, "created_ms": 1})
+        row("workspace", &workspace_text),
+        serde_json::json!({
+            "id": workspace_text, "name": "main", "index": 0, "active_screen_id": screen["id"], "created_ms": 1,
+            "used_ms": 1
+        })
     );
     assert_eq!(
-        mirror.rows[&("terminal".to_owned(), terminal_text.clone())],
+        screen,
         serde_json::json!({
-            "id": terminal_text, "workspace_id": workspace_text, "name": "label \"\u{1}\u{202e}", "title": "sh",
-            "cwd": "/", "argv": ["/bin/sh"], "size": {"cols": 80, "rows": 24}, "lifecycle": "launching", "exit": null,
-            "pid": null, "index": 0, "created_ms": 1, "used_ms": 1, "ended_ms": null
+            "id": screen["id"], "workspace_id": workspace_text, "name": "", "index": 0,
+            "layout": {"type": "leaf", "pane_id": pane["id"]}, "focused_pane_id": pane["id"], "zoomed_pane_id": null
+        })
+    );
+    assert_eq!(
+        pane,
+        serde_json::json!({
+            "id": pane["id"], "screen_id": screen["id"], "index": 0, "active_tab_id": tab["id"]
+        })
+    );
+    assert_eq!(
+        tab,
+        serde_json::json!({
+            "id": tab["id"], "pane_id": pane["id"], "terminal_id": terminal_text, "name": "", "index": 0
+        })
+    );
+    assert_eq!(
+        shown,
+        serde_json::json!({
+            "id": terminal_text, "name": "label \"\u{1}\u{202e}", "title": "sh", "cwd": "/", "argv": ["/bin/sh"],
+            "size": {"cols": 80, "rows": 24}, "lifecycle": "launching", "exit": null, "pid": null,
+            "tab_ids": [tab["id"]], "index": 0, "created_ms": 1, "used_ms": 1, "ended_ms": null, "effects_through": 0
         })
     );
 }

@@ -6,44 +6,82 @@ mod feed;
 mod files;
 mod graph;
 mod model;
+mod notifications;
+mod places;
 mod store;
 
 use std::collections::BTreeMap;
 
-use keepline_protocol::api::{Cursor, Json};
+use keepline_protocol::api::layout::{WorkspaceClose, WorkspaceNew, WorkspaceRename};
+use keepline_protocol::api::terminal::{
+    TerminalClose, TerminalNew, TerminalRename, TerminalResize,
+};
+use keepline_protocol::api::{Cursor, Json, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{TerminalId, WorkspaceId};
 use serde_json::Value as JsonValue;
 
 use super::graph::Graph;
-use super::mutation::{Fresh, Mutation, Place, TerminalMutation, Value, WorkspaceMutation};
-use super::rows::Cells;
+use super::mutation::{Effects, Fresh, Happened, Mutation, Observed, Value};
+use super::rows::{Cells, WorkspaceRow};
 
-const SIZE: Cells = Cells { cols: 80, rows: 24 };
+const SIZE: Size = Size::cells(80, 24);
 
 /// Ids as a counter gives them.
 fn fresh(number: u64) -> Fresh {
-    let bytes = u128::from(number).to_be_bytes();
-    Fresh {
-        workspace: WorkspaceId::from_bytes(bytes),
-        terminal: TerminalId::from_bytes(bytes),
-    }
+    Fresh::new(u128::from(number).to_be_bytes())
 }
 
-fn new_workspace(name: &str) -> WorkspaceMutation {
-    WorkspaceMutation::New {
+fn new_workspace(name: &str) -> WorkspaceNew {
+    WorkspaceNew {
         name: Some(name.to_owned()),
+        ..WorkspaceNew::default()
     }
 }
 
-fn new_terminal(place: Place, name: &str) -> TerminalMutation {
-    TerminalMutation::New {
-        place,
-        name: name.to_owned(),
-        cwd: "/".to_owned(),
-        size: SIZE,
-        argv: vec!["/bin/sh".to_owned()],
+/// Where a new terminal is shown.
+#[derive(Clone)]
+enum Place {
+    Detached,
+    Workspace(String),
+    Beside(TerminalId),
+    Recent,
+}
+
+fn new_terminal(place: Place, name: &str) -> TerminalNew {
+    let mut new = TerminalNew {
+        name: Some(name.to_owned()),
+        cwd: Some("/".to_owned()),
+        argv: Some(vec!["/bin/sh".to_owned()]),
+        ..TerminalNew::default()
+    };
+    match place {
+        Place::Detached => new.detached = Some(true),
+        Place::Workspace(workspace) => new.workspace = Some(workspace),
+        Place::Beside(caller) => new.caller = Some(caller),
+        Place::Recent => {}
     }
+    new
+}
+
+fn affected(terminal: TerminalId, effects: Effects) -> Happened {
+    Happened::Observed(Observed {
+        terminal: Some(terminal),
+        effects: Some(effects),
+        ..Observed::default()
+    })
+}
+
+fn titled(terminal: TerminalId, through: u64, title: &str) -> Happened {
+    let title = Some(title.to_owned());
+    affected(
+        terminal,
+        Effects {
+            through,
+            title,
+            ..Effects::default()
+        },
+    )
 }
 
 /// A graph with a clock and a counter of ids, for tests that only look at results.
@@ -56,23 +94,27 @@ struct Bench {
 impl Bench {
     fn apply(&mut self, mutation: impl Into<Mutation>) -> Result<Value, Failure> {
         self.now += 1;
-        self.graph
-            .apply(&mutation.into(), self.now, fresh(self.now))
-            .map(|applied| applied.value)
+        let applied = self
+            .graph
+            .apply(&mutation.into(), self.now, fresh(self.now));
+        places::check(&self.graph);
+        applied.map(|applied| applied.value)
     }
 
-    fn workspace(&mut self, mutation: WorkspaceMutation) -> WorkspaceId {
+    fn path(&mut self, mutation: impl Into<Mutation>) -> keepline_protocol::api::Path {
         match self.apply(mutation).unwrap() {
-            Value::Workspace(path) => path.workspace,
-            Value::Terminal(_) => panic!("a workspace was changed"),
+            Value::Path(path) => path,
+            other => panic!("{other:?} is no path"),
         }
     }
 
-    fn terminal(&mut self, mutation: TerminalMutation) -> (Option<WorkspaceId>, TerminalId) {
-        match self.apply(mutation).unwrap() {
-            Value::Terminal(path) => (path.workspace, path.terminal),
-            Value::Workspace(_) => panic!("a terminal was changed"),
-        }
+    fn workspace(&mut self, mutation: impl Into<Mutation>) -> WorkspaceId {
+        self.path(mutation).workspace.unwrap()
+    }
+
+    fn terminal(&mut self, mutation: impl Into<Mutation>) -> (Option<WorkspaceId>, TerminalId) {
+        let path = self.path(mutation);
+        (path.workspace, path.terminal.unwrap())
     }
 
     fn refusal(&mut self, mutation: impl Into<Mutation>) -> Failure {
@@ -149,20 +191,30 @@ impl Mirror {
                 }
                 other => panic!("no op is called {other}"),
             }
-            self.check_relations();
         }
+        self.check_relations();
     }
 
     fn check_relations(&self) {
+        const NAMED: [(&str, &str, &str); 8] = [
+            ("workspace", "active_screen_id", "screen"),
+            ("screen", "workspace_id", "workspace"),
+            ("screen", "focused_pane_id", "pane"),
+            ("screen", "zoomed_pane_id", "pane"),
+            ("pane", "screen_id", "screen"),
+            ("pane", "active_tab_id", "tab"),
+            ("tab", "pane_id", "pane"),
+            ("tab", "terminal_id", "terminal"),
+        ];
         for ((kind, id), row) in &self.rows {
-            if kind == "terminal"
-                && let Some(workspace) = row["workspace_id"].as_str()
-            {
-                let key = ("workspace".to_owned(), workspace.to_owned());
-                assert!(
-                    self.rows.contains_key(&key),
-                    "{id} names a workspace that is not there"
-                );
+            for (_, field, target) in NAMED.iter().filter(|named| named.0 == kind) {
+                if let Some(named) = row[*field].as_str() {
+                    let key = ((*target).to_owned(), named.to_owned());
+                    assert!(
+                        self.rows.contains_key(&key),
+                        "{id} names a {target} that is not there"
+                    );
+                }
             }
         }
     }

@@ -1,20 +1,18 @@
 //! Random mutations against a model that is small enough to be obviously right.
 
-use keepline_protocol::api::session::WorkspacePath;
-use keepline_protocol::api::terminal::TerminalPath;
 use keepline_protocol::id::Generation;
 use keepline_protocol::record::Exit;
 
 use super::super::document;
-use super::super::rows::Lifecycle;
+use super::super::rows::{Lifecycle, TerminalRow};
 use super::*;
 use crate::bounds::{ENDED_TERMINALS_MAX, LIVE_TERMINALS_MAX};
 
 /// SplitMix64: a stream of numbers that a seed repeats.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,7 +33,7 @@ struct Terminal {
     ended: u64,
 }
 
-/// Workspaces (id, name, made at) and terminals, each in the order in which they were made.
+/// Workspaces (id, name, used at) and terminals, each in the order in which they were made.
 #[derive(Default)]
 struct Model {
     workspaces: Vec<(WorkspaceId, String, u64)>,
@@ -77,69 +75,61 @@ impl Model {
         let found: Vec<usize> = (0..self.terminals.len())
             .filter(|at| called(&self.terminals[*at]) == text)
             .collect();
-        match found[..] {
+        let lives = |at: &usize| self.terminals[*at].lifecycle != Lifecycle::Ended;
+        let live: Vec<usize> = found.iter().copied().filter(lives).collect();
+        match (if live.is_empty() { found } else { live })[..] {
             [at] => Ok(at),
             [] => Err(Code::NotFound),
             _ => Err(Code::Ambiguous),
         }
     }
 
-    fn apply(&mut self, mutation: &Mutation, now: u64, fresh: Fresh) -> Result<Value, Code> {
+    /// What is to happen: the workspace and terminal that the mutation is about.
+    fn apply(&mut self, mutation: &Mutation, now: u64, mut fresh: Fresh) -> Result<About, Code> {
         match mutation {
-            Mutation::Workspace(mutation) => self
-                .workspace(mutation, now, fresh)
-                .map(|workspace| Value::Workspace(WorkspacePath { workspace })),
-            Mutation::Terminal(mutation) => {
-                self.terminal(mutation, now, fresh).map(Value::Terminal)
+            Mutation::WorkspaceNew(new) => {
+                Ok((Some(self.make(new.name.clone(), now, &mut fresh)), None))
             }
-        }
-    }
-
-    fn workspace(
-        &mut self,
-        mutation: &WorkspaceMutation,
-        now: u64,
-        fresh: Fresh,
-    ) -> Result<WorkspaceId, Code> {
-        match mutation {
-            WorkspaceMutation::New { name } => {
-                let mut number = 1;
-                let mut generated = "main".to_owned();
-                while !self.workspaces.is_empty()
-                    && (number == 1 || self.workspaces.iter().any(|row| row.1 == generated))
-                {
-                    number += 1;
-                    generated = format!("workspace {number}");
-                }
-                self.workspaces
-                    .push((fresh.workspace, name.clone().unwrap_or(generated), now));
-                Ok(fresh.workspace)
+            Mutation::WorkspaceRename(rename) if rename.name.is_empty() => Err(Code::Invalid),
+            Mutation::WorkspaceRename(rename) => {
+                let at = self.find_workspace(&rename.workspace)?;
+                self.workspaces[at].1 = rename.name.clone();
+                Ok((Some(self.workspaces[at].0), None))
             }
-            WorkspaceMutation::Rename { name, .. } if name.is_empty() => Err(Code::Invalid),
-            WorkspaceMutation::Rename { workspace, name } => {
-                let at = self.find_workspace(workspace)?;
-                self.workspaces[at].1 = name.clone();
-                Ok(self.workspaces[at].0)
-            }
-            WorkspaceMutation::Close { workspace } => {
-                let at = self.find_workspace(workspace)?;
+            Mutation::WorkspaceClose(close) => {
+                let at = self.find_workspace(&close.workspace)?;
                 let (id, ..) = self.workspaces.remove(at);
                 for terminal in &mut self.terminals {
                     if terminal.workspace == Some(id) {
                         terminal.workspace = None;
                     }
                 }
-                Ok(id)
+                Ok((Some(id), None))
             }
+            other => self.terminal(other, now, &mut fresh),
         }
+    }
+
+    fn make(&mut self, name: Option<String>, now: u64, fresh: &mut Fresh) -> WorkspaceId {
+        let mut number = 1;
+        let mut generated = "main".to_owned();
+        while !self.workspaces.is_empty()
+            && (number == 1 || self.workspaces.iter().any(|row| row.1 == generated))
+        {
+            number += 1;
+            generated = format!("workspace {number}");
+        }
+        let id = WorkspaceId::from_bytes(fresh.id());
+        self.workspaces.push((id, name.unwrap_or(generated), now));
+        id
     }
 
     fn terminal(
         &mut self,
-        mutation: &TerminalMutation,
+        mutation: &Mutation,
         now: u64,
-        fresh: Fresh,
-    ) -> Result<TerminalPath, Code> {
+        fresh: &mut Fresh,
+    ) -> Result<About, Code> {
         let present = |model: &Self, id: &TerminalId| {
             model
                 .terminals
@@ -148,21 +138,26 @@ impl Model {
                 .ok_or(Code::Gone)
         };
         let at = match mutation {
-            TerminalMutation::New { place, name, .. } => {
-                if self
-                    .terminals
-                    .iter()
-                    .filter(|row| row.lifecycle != Lifecycle::Ended)
-                    .count()
-                    >= LIVE_TERMINALS_MAX
-                {
+            Mutation::TerminalNew(new) => {
+                let lives = |row: &&Terminal| row.lifecycle != Lifecycle::Ended;
+                let full = self.terminals.iter().filter(lives).count() >= LIVE_TERMINALS_MAX;
+                let held = self.workspaces.clone();
+                let workspace = self.place(new, now, fresh)?;
+                if full {
+                    self.workspaces = held;
                     return Err(Code::TooLarge);
                 }
-                let workspace = self.place(place, now, fresh)?;
+                if let Some(row) = self
+                    .workspaces
+                    .iter_mut()
+                    .find(|row| Some(row.0) == workspace)
+                {
+                    row.2 = now;
+                }
                 self.terminals.push(Terminal {
-                    id: fresh.terminal,
+                    id: TerminalId::from_bytes(fresh.id()),
                     workspace,
-                    label: name.clone(),
+                    label: new.name.clone().unwrap_or_default(),
                     title: "sh".to_owned(),
                     lifecycle: Lifecycle::Launching,
                     exit: None,
@@ -171,54 +166,51 @@ impl Model {
                 });
                 self.terminals.len() - 1
             }
-            TerminalMutation::Rename { terminal, name } => {
-                let at = self.find_terminal(terminal)?;
-                self.terminals[at].label = name.clone();
+            Mutation::TerminalRename(rename) => {
+                let at = self.find_terminal(&rename.terminal)?;
+                self.terminals[at].label = rename.name.clone();
                 at
             }
-            TerminalMutation::Close { terminal } => {
-                let gone = self.find_terminal(terminal)?;
+            Mutation::TerminalClose(close) => {
+                let gone = self.find_terminal(&close.terminal)?;
                 let gone = self.terminals.remove(gone);
-                return Ok(TerminalPath {
-                    workspace: gone.workspace,
-                    terminal: gone.id,
-                });
+                return Ok((gone.workspace, Some(gone.id)));
             }
-            TerminalMutation::Started { terminal, .. } => {
-                let at = present(self, terminal)?;
-                if self.terminals[at].lifecycle == Lifecycle::Ended {
+            Mutation::Happened(Happened::Started { terminal, .. }) => {
+                let known = present(self, terminal);
+                if known.is_ok_and(|at| self.terminals[at].lifecycle == Lifecycle::Ended) {
                     return Err(Code::Gone);
                 }
+                let at = known?;
                 self.terminals[at].lifecycle = Lifecycle::Running;
                 at
             }
-            TerminalMutation::NotStarted { terminal } => self.end(
-                present(self, terminal)?,
-                Exit::Reason("not started".to_owned()),
-                now,
-            ),
-            TerminalMutation::Ended { terminal, exit } => {
-                self.end(present(self, terminal)?, exit.clone(), now)
-            }
-            TerminalMutation::Observed {
-                terminal,
-                title,
-                used_ms,
-                ..
-            } => {
-                let at = present(self, terminal)?;
-                let row = &mut self.terminals[at];
-                row.title = title.clone().unwrap_or(row.title.clone());
-                row.used = row.used.max(used_ms.unwrap_or(0));
+            Mutation::Happened(Happened::NotStarted { terminal }) => {
+                let reason = Exit::Reason("not started".to_owned());
+                let at = self.end(present(self, terminal)?, reason, now);
+                self.terminals[at].workspace = None;
                 at
             }
-            TerminalMutation::Resize { .. } => unreachable!("the dice never throw it"),
+            Mutation::Happened(Happened::Ended { terminal, exit }) => {
+                self.end(present(self, terminal)?, exit.clone(), now)
+            }
+            Mutation::Happened(Happened::Observed(seen)) => {
+                let at = present(self, &seen.terminal.unwrap())?;
+                let row = &mut self.terminals[at];
+                if let Some(title) = seen
+                    .effects
+                    .as_ref()
+                    .and_then(|effects| effects.title.clone())
+                {
+                    row.title = title;
+                }
+                row.used = row.used.max(seen.used_ms.unwrap_or(0));
+                return Ok((None, Some(row.id)));
+            }
+            other => unreachable!("the dice never throw {other:?}"),
         };
         let row = &self.terminals[at];
-        Ok(TerminalPath {
-            workspace: row.workspace,
-            terminal: row.id,
-        })
+        Ok((row.workspace, Some(row.id)))
     }
 
     fn end(&mut self, at: usize, exit: Exit, now: u64) -> usize {
@@ -243,24 +235,19 @@ impl Model {
 
     fn place(
         &mut self,
-        place: &Place,
+        new: &TerminalNew,
         now: u64,
-        fresh: Fresh,
+        fresh: &mut Fresh,
     ) -> Result<Option<WorkspaceId>, Code> {
-        let beside = match place {
-            Place::Detached => return Ok(None),
-            Place::Workspace(text) => {
-                return self
-                    .find_workspace(text)
-                    .map(|at| Some(self.workspaces[at].0));
-            }
-            Place::Beside(caller) => self
-                .terminals
-                .iter()
-                .find(|row| row.id == *caller)
-                .and_then(|row| row.workspace),
-            Place::Recent => None,
-        };
+        if new.detached == Some(true) {
+            return Ok(None);
+        }
+        if let Some(text) = &new.workspace {
+            return self
+                .find_workspace(text)
+                .map(|at| Some(self.workspaces[at].0));
+        }
+        let caller = self.terminals.iter().find(|row| Some(row.id) == new.caller);
         let used = |workspace: &(WorkspaceId, String, u64)| {
             let inside = self
                 .terminals
@@ -273,52 +260,62 @@ impl Model {
                 .unwrap()
         };
         // Of equals the last one made.
-        if let Some(id) = beside.or_else(|| {
+        let recent = || {
             self.workspaces
                 .iter()
                 .max_by_key(|row| used(row))
                 .map(|row| row.0)
-        }) {
-            return Ok(Some(id));
-        }
-        self.workspace(&WorkspaceMutation::New { name: None }, now, fresh)
-            .map(Some)
+        };
+        let chosen = caller.and_then(|row| row.workspace).or_else(recent);
+        Ok(Some(chosen.unwrap_or_else(|| self.make(None, now, fresh))))
     }
 }
 
+/// The workspace and the terminal that a mutation is about.
+type About = (Option<WorkspaceId>, Option<TerminalId>);
+
 /// A mutation, of things that are there, were there, or never were, by id or by one of few names.
-fn throw(dice: &mut Dice, count: u64, now: u64) -> Mutation {
+fn throw(dice: &mut Dice, met: &[About], now: u64) -> Mutation {
     let name =
         |dice: &mut Dice| ["a", "b", "c", "main", "sh", "workspace 2"][dice.below(6)].to_owned();
-    let recent = |dice: &mut Dice| fresh(count.saturating_sub(dice.below(60) as u64));
-    let terminal = |dice: &mut Dice| recent(dice).terminal;
+    let recent = |dice: &mut Dice| {
+        let back = dice.below(60) + 1;
+        met.get(met.len().saturating_sub(back))
+            .copied()
+            .unwrap_or_default()
+    };
+    let terminal = |dice: &mut Dice| recent(dice).1.unwrap_or(TerminalId::from_bytes([9; 16]));
     let terminal_text = |dice: &mut Dice| match dice.below(3) {
         0 => name(dice),
         _ => terminal(dice).to_string(),
     };
-    let workspace_text = |dice: &mut Dice| match dice.below(3) {
-        0 => recent(dice).workspace.to_string(),
+    let workspace_text = |dice: &mut Dice| match (dice.below(3), recent(dice).0) {
+        (0, Some(id)) => id.to_string(),
+        _ => name(dice),
+    };
+    let label = |dice: &mut Dice| match dice.below(2) {
+        0 => String::new(),
         _ => name(dice),
     };
     match dice.below(100) {
-        0..6 => WorkspaceMutation::New {
+        0..6 => WorkspaceNew {
             name: (dice.below(2) == 0).then(|| name(dice)),
+            ..WorkspaceNew::default()
         }
         .into(),
-        6..10 => {
-            let name = if dice.below(9) == 0 {
+        6..10 => WorkspaceRename {
+            workspace: workspace_text(dice),
+            name: if dice.below(9) == 0 {
                 String::new()
             } else {
                 name(dice)
-            };
-            WorkspaceMutation::Rename {
-                workspace: workspace_text(dice),
-                name,
-            }
-            .into()
+            },
+            ..WorkspaceRename::default()
         }
-        10..15 => WorkspaceMutation::Close {
+        .into(),
+        10..15 => WorkspaceClose {
             workspace: workspace_text(dice),
+            ..WorkspaceClose::default()
         }
         .into(),
         15..45 => {
@@ -328,70 +325,56 @@ fn throw(dice: &mut Dice, count: u64, now: u64) -> Mutation {
                 2 => Place::Beside(terminal(dice)),
                 _ => Place::Recent,
             };
-            let label = if dice.below(2) == 0 {
-                String::new()
-            } else {
-                name(dice)
-            };
-            new_terminal(place, &label).into()
+            new_terminal(place, &label(dice)).into()
         }
-        45..60 => TerminalMutation::Started {
+        45..60 => Happened::Started {
             terminal: terminal(dice),
             pid: 1,
         }
         .into(),
-        60..63 => TerminalMutation::NotStarted {
+        60..63 => Happened::NotStarted {
             terminal: terminal(dice),
         }
         .into(),
         63..85 => {
             let exit = Exit::Status(i32::try_from(dice.below(3)).unwrap());
-            TerminalMutation::Ended {
-                terminal: terminal(dice),
-                exit,
-            }
-            .into()
+            let terminal = terminal(dice);
+            Happened::Ended { terminal, exit }.into()
         }
-        85..88 => TerminalMutation::Close {
+        85..88 => TerminalClose {
             terminal: terminal_text(dice),
+            ..TerminalClose::default()
         }
         .into(),
-        88..92 => {
-            let label = if dice.below(2) == 0 {
-                String::new()
-            } else {
-                name(dice)
-            };
-            TerminalMutation::Rename {
-                terminal: terminal_text(dice),
-                name: label,
-            }
-            .into()
+        88..92 => TerminalRename {
+            terminal: terminal_text(dice),
+            name: label(dice),
+            ..TerminalRename::default()
         }
-        _ => TerminalMutation::Observed {
-            terminal: terminal(dice),
-            title: (dice.below(2) == 0).then(|| name(dice)),
-            cwd: None,
-            size: None,
+        .into(),
+        _ => Happened::Observed(Observed {
+            terminal: Some(terminal(dice)),
             used_ms: (dice.below(2) == 0).then_some(now),
-        }
+            effects: (dice.below(2) == 0).then(|| Effects {
+                through: u64::try_from(met.len()).unwrap() + 1,
+                title: Some(name(dice)),
+                ..Effects::default()
+            }),
+            ..Observed::default()
+        })
         .into(),
     }
 }
 
 fn compare(graph: &Graph, model: &Model) {
-    let mut workspaces: Vec<_> = graph.workspaces().collect();
-    workspaces.sort_by_key(|row| row.index);
-    let workspaces: Vec<_> = workspaces
-        .into_iter()
-        .map(|row| (row.id, row.name.clone(), row.created_ms))
-        .collect();
-    assert_eq!(workspaces, model.workspaces);
-    let mut terminals: Vec<_> = graph.terminals().collect();
-    terminals.sort_by_key(|row| row.index);
+    let workspaces = graph.in_order(|row: &WorkspaceRow| Some(row.index));
+    let workspaces = workspaces.into_iter().map(|row| (row.id, row.name.clone()));
+    let expected = model.workspaces.iter().map(|row| (row.0, row.1.clone()));
+    assert_eq!(workspaces.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    let terminals = graph.in_order(|row: &TerminalRow| Some(row.index));
     let terminals = terminals.into_iter().map(|row| Terminal {
         id: row.id,
-        workspace: row.workspace_id,
+        workspace: graph.path_of_terminal(row.id).workspace,
         label: row.name.clone(),
         title: row.title.clone(),
         lifecycle: row.lifecycle,
@@ -418,16 +401,22 @@ fn the_graph_does_what_the_model_does_and_its_deltas_say_so() {
         };
         let mut mirror = Mirror::of(&document::document(cursor, Vec::new()));
         let mut now = 0;
+        let mut met: Vec<About> = Vec::new();
         for count in 1..1600 {
             // The clock stands still now and then, as clocks do within a millisecond.
             now += dice.below(3) as u64;
-            let mutation = throw(&mut dice, count, now);
+            let mutation = throw(&mut dice, &met, now);
             let before = graph.clone();
             let done = graph.apply(&mutation, now, fresh(count));
             let expected = model.apply(&mutation, now, fresh(count));
             match done {
                 Ok(applied) => {
-                    assert_eq!(Ok(applied.value), expected, "{mutation:?}");
+                    let Value::Path(path) = applied.value else {
+                        panic!("{mutation:?} gave no path");
+                    };
+                    let about = (path.workspace, path.terminal);
+                    assert_eq!(Ok(about), expected, "{mutation:?}");
+                    met.push(about);
                     if applied.changes.is_empty() {
                         assert_eq!(graph, before);
                     } else {
@@ -448,6 +437,7 @@ fn the_graph_does_what_the_model_does_and_its_deltas_say_so() {
                 }
             }
             compare(&graph, &model);
+            super::places::check(&graph);
         }
         assert!(
             model.terminals.len() > ENDED_TERMINALS_MAX,

@@ -2,8 +2,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use keepline_protocol::api::Receipt;
-use keepline_protocol::api::session::WorkspacePath;
+use keepline_protocol::api::{Path as ApiPath, Receipt};
 use keepline_protocol::failure::Code;
 use keepline_protocol::id::{DeviceId, Generation};
 use rusqlite::Connection;
@@ -24,11 +23,7 @@ fn keyed(key: &str) -> Origin {
     }
 }
 
-async fn make(
-    session: &Session,
-    origin: Origin,
-    name: &str,
-) -> Result<Receipt<WorkspacePath>, Failure> {
+async fn make(session: &Session, origin: Origin, name: &str) -> Result<Receipt<ApiPath>, Failure> {
     session.mutate(origin, new_workspace(name)).await
 }
 
@@ -54,8 +49,8 @@ async fn rows_are_back_after_a_restart_and_what_lived_has_ended() {
         .await
         .unwrap();
     assert_eq!((made.revision, made.replayed), (2, false));
-    let started = TerminalMutation::Started {
-        terminal: made.value.terminal,
+    let started = Happened::Started {
+        terminal: made.value.terminal.unwrap(),
         pid: 1,
     };
     session.mutate(Origin::default(), started).await.unwrap();
@@ -73,10 +68,7 @@ async fn rows_are_back_after_a_restart_and_what_lived_has_ended() {
             DAEMON_STOPPED.to_owned()
         ))
     );
-    assert_eq!(
-        row.workspace_id,
-        Some(again.resolve_workspace("work").unwrap())
-    );
+    assert_eq!(row.tab_ids, [made.value.tab.unwrap()]);
     again.close().await;
     // Nothing lived, so there is nothing to commit.
     let third = Session::open(dir.path()).unwrap();
@@ -186,9 +178,10 @@ async fn an_expected_revision_must_be_the_current_one() {
     );
     assert!(make(&session, retried, "two").await.unwrap().replayed);
     // What changes nothing is no transaction.
-    let same = WorkspaceMutation::Rename {
+    let same = WorkspaceRename {
         workspace: "two".to_owned(),
         name: "two".to_owned(),
+        ..WorkspaceRename::default()
     };
     assert_eq!(
         session
@@ -383,8 +376,9 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
     let shown = Mirror::of(&session.snapshot());
     assert_eq!(shown.rows.len(), made.len() + 1);
     // Nothing of what was refused is left in memory either.
-    let close = WorkspaceMutation::Close {
+    let close = WorkspaceClose {
         workspace: name(made.len()),
+        ..WorkspaceClose::default()
     };
     assert_eq!(
         code(session.mutate(Origin::default(), close).await),
@@ -473,11 +467,12 @@ async fn journal_and_receipts_are_bounded_and_former_generations_go() {
     let over = JOURNAL_RECORDS_MAX.max(RECEIPTS_MAX) + 100;
     let mut renames = tokio::task::JoinSet::new();
     for number in 0..over {
-        let (session, workspace) = (session.clone(), made.value.workspace.to_string());
+        let (session, workspace) = (session.clone(), made.value.workspace.unwrap().to_string());
         renames.spawn(async move {
-            let mutation = WorkspaceMutation::Rename {
+            let mutation = WorkspaceRename {
                 workspace,
                 name: format!("name {number}"),
+                ..WorkspaceRename::default()
             };
             session
                 .mutate(keyed(&format!("key {number}")), mutation)
