@@ -14,6 +14,7 @@ use keepline_protocol::api::{Path, Receipt, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::{OBSERVED_PAUSE, RECORD_AGAIN, STOP_TIME};
@@ -206,35 +207,23 @@ impl Terminals {
     /// Keeps a terminal's row true until it has ended.
     async fn follow(self: Arc<Self>, terminal: Arc<Terminal>) {
         let id = terminal.id();
-        let (mut exited, mut title, mut size) =
-            (terminal.exited(), terminal.title(), terminal.sizes());
+        let (mut exited, mut size) = (terminal.exited(), terminal.sizes());
+        let mut affected = terminal.effects().subscribe();
         // What changed before this task began counts as a change.
-        title.mark_changed();
+        affected.mark_changed();
         size.mark_changed();
-        let mut through = 0;
         loop {
             tokio::select! {
                 true = async { exited.wait_for(Option::is_some).await.is_ok() } => break,
-                true = async { title.changed().await.is_ok() } => {}
+                true = async { affected.changed().await.is_ok() } => {}
                 true = async { size.changed().await.is_ok() } => {}
                 else => break,
             }
-            let named = Some(title.borrow_and_update().clone()).filter(|title| !title.is_empty());
-            through += 1;
-            let observed = Observed {
-                terminal: Some(id),
-                size: Some(Cells::from(*size.borrow_and_update())),
-                effects: named.is_some().then_some(Effects {
-                    through,
-                    title: named,
-                    ..Effects::default()
-                }),
-                ..Observed::default()
-            };
-            self.record(Happened::Observed(observed)).await;
+            self.observe(&terminal, &mut size, &mut affected).await;
             // What changes faster than this is gathered.
             sleep(OBSERVED_PAUSE).await;
         }
+        self.observe(&terminal, &mut size, &mut affected).await;
         let exit = exited
             .borrow()
             .clone()
@@ -245,6 +234,35 @@ impl Terminals {
             sleep(RECORD_AGAIN).await;
         }
         self.forget_closed();
+    }
+
+    /// Commits what a terminal's output and size have done since the last time.
+    async fn observe(
+        &self,
+        terminal: &Terminal,
+        size: &mut watch::Receiver<Size>,
+        affected: &mut watch::Receiver<Effects>,
+    ) {
+        let mut taken = Effects::default();
+        terminal.effects().send_if_modified(|effects| {
+            taken = std::mem::take(effects);
+            false
+        });
+        affected.mark_unchanged();
+        let observed = Observed {
+            terminal: Some(terminal.id()),
+            size: Some(Cells::from(*size.borrow_and_update())),
+            effects: (!taken.is_empty()).then(|| taken.clone()),
+            ..Observed::default()
+        };
+        if !self.record(Happened::Observed(observed)).await {
+            // Gathered again with what comes later, until the disk takes it.
+            terminal.effects().send_modify(|effects| {
+                taken.add(std::mem::take(effects));
+                *effects = taken;
+            });
+            sleep(RECORD_AGAIN).await;
+        }
     }
 
     /// Notes that somebody uses a terminal now.

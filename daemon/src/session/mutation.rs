@@ -21,7 +21,9 @@ use keepline_protocol::record::Exit;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::apply::BELL;
 use super::rows::{Cells, ClientRow, Level, exit_form};
+use crate::bounds::NOTICES_AT_ONCE;
 
 /// What a mutation made or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +167,35 @@ pub struct Notice {
     pub body: String,
     /// How much it matters.
     pub level: Level,
+}
+
+impl Effects {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.title.is_none() && self.cwd.is_none() && self.notices.is_empty()
+    }
+
+    /// Adds later ones. Of too many notices the oldest are dropped.
+    pub fn add(&mut self, later: Effects) {
+        self.through = later.through;
+        self.title = later.title.or(self.title.take());
+        self.cwd = later.cwd.or(self.cwd.take());
+        self.notices.extend(later.notices);
+        let excess = self.notices.len().saturating_sub(NOTICES_AT_ONCE);
+        self.notices.drain(..excess);
+    }
+}
+
+impl Notice {
+    /// The bell's.
+    #[must_use]
+    pub fn bell() -> Self {
+        Notice {
+            title: BELL.to_owned(),
+            ..Notice::default()
+        }
+    }
 }
 
 fn serialize_exit<S: serde::Serializer>(exit: &Exit, serializer: S) -> Result<S::Ok, S::Error> {

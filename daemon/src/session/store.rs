@@ -65,6 +65,17 @@ pub(super) struct Store {
     journal_bytes: usize,
     /// Held until the connection is closed.
     _lock: File,
+    /// Ends the process at a commit, before it or behind it.
+    #[cfg(test)]
+    pub(super) crash: Option<(u32, CrashAt)>,
+}
+
+/// Where a test lets the process end.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CrashAt {
+    Before,
+    After,
 }
 
 /// Idempotency receipts are kept by who asked and under which key.
@@ -103,6 +114,8 @@ impl Store {
             journal: VecDeque::new(),
             journal_bytes: 0,
             _lock: lock,
+            #[cfg(test)]
+            crash: None,
         };
         store.prepare().map_err(|e| failed(&store.path, &e))?;
         let graph = Graph::with_rows(store.load_rows()?);
@@ -196,7 +209,11 @@ impl Store {
                 journal,
                 ..
             } = batch;
+            #[cfg(test)]
+            crash(&mut self.crash, CrashAt::Before);
             transaction.commit()?;
+            #[cfg(test)]
+            crash(&mut self.crash, CrashAt::After);
             Ok((done, dropped, journal))
         })();
         let (done, dropped, journal) = written.map_err(|e| failed(&self.path, &e))?;
@@ -220,6 +237,22 @@ impl Store {
                 |_| Ok(()),
             )
             .expect("the pragma answers with the limit");
+    }
+}
+
+/// Ends the process when its time has come, as SIGKILL does.
+#[cfg(test)]
+fn crash(crash: &mut Option<(u32, CrashAt)>, at: CrashAt) {
+    if let Some((commits, asked)) = crash {
+        if *commits == 0 && *asked == at {
+            let _ = rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            );
+        }
+        if at == CrashAt::After {
+            *commits -= 1;
+        }
     }
 }
 

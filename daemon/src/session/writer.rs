@@ -41,6 +41,8 @@ pub(super) enum Request {
     },
     #[cfg(test)]
     LimitPages(u32),
+    #[cfg(test)]
+    Crash(u32, super::store::CrashAt),
 }
 
 /// What is asked of the enrolment.
@@ -175,6 +177,8 @@ impl Writer {
                     }
                     #[cfg(test)]
                     Request::LimitPages(pages) => self.store.limit_pages(pages),
+                    #[cfg(test)]
+                    Request::Crash(commits, at) => self.store.crash = Some((commits, at)),
                 }
                 if jobs.len() < BATCH_MAX {
                     next = requests.try_recv().ok();

@@ -50,13 +50,14 @@ use rustix::process::Signal;
 use tokio::sync::{oneshot, watch};
 
 use crate::bounds::{CLOSE_TIME, INPUT_PIECE};
+use crate::session::Effects;
 use pty::Pty;
 use shared::Shared;
 
 pub use attachment::{Attach, Attachment, Hand};
 pub use launch::Spawn;
 pub use pty::PtyIo;
-pub use screen::{Effects, Screen};
+pub use screen::Screen;
 
 /// A program on a PTY, with its screen and its newest output.
 ///
@@ -196,9 +197,11 @@ impl Terminal {
             let leader = self.pty.leader();
             tokio::spawn(async move {
                 tokio::time::sleep(CLOSE_TIME).await;
-                // Only what was there before: the number of a group that is gone may be somebody else's by now.
                 let left = session_groups(leader).await;
-                processes::signal(&groups.intersection(&left).copied().collect(), Signal::KILL);
+                // While a group of the session is left its number is nobody else's, and who came late is of it too.
+                if !groups.is_disjoint(&left) {
+                    processes::signal(&left, Signal::KILL);
+                }
             });
         }
         let _ = exited.wait_for(Option::is_some).await;
@@ -232,11 +235,10 @@ impl Terminal {
         self.shared.exit.subscribe()
     }
 
-    /// The title that the program set: without control characters, at most
-    /// [`TITLE_MAX`](crate::bounds::TITLE_MAX) bytes, empty for none.
+    /// What its output did besides changing the screen. Whoever notes it takes it.
     #[must_use]
-    pub fn title(&self) -> watch::Receiver<String> {
-        self.shared.title.subscribe()
+    pub fn effects(&self) -> &watch::Sender<Effects> {
+        &self.shared.effects
     }
 
     /// The size that the terminal has, and each change of it.

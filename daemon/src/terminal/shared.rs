@@ -15,6 +15,7 @@ use super::pty::{Job, Listener, Writer};
 use super::screen::Screen;
 use super::seats::Seats;
 use crate::bounds::{INPUT_WAITING_MAX, OUTPUT_QUIET, QUIET_AFTER, SNAPSHOT_HISTORY_MAX};
+use crate::session::{Effects, Notice};
 
 /// The screen, and how many of the terminal's resizes it has taken.
 struct Parsed {
@@ -46,7 +47,8 @@ pub(super) struct Shared {
     pub(super) exit: watch::Sender<Option<Exit>>,
     /// Why the daemon ends the terminal, which says more than how its program took that.
     pub(super) reason: OnceLock<&'static str>,
-    pub(super) title: watch::Sender<String>,
+    /// What the output did besides changing the screen, gathered until it is taken.
+    pub(super) effects: watch::Sender<Effects>,
     pub(super) size: watch::Sender<Size>,
 }
 
@@ -64,7 +66,7 @@ impl Shared {
             changed: watch::Sender::new(0),
             exit: watch::Sender::new(None),
             reason: OnceLock::new(),
-            title: watch::Sender::new(String::new()),
+            effects: watch::Sender::default(),
             size: watch::Sender::new(size),
         }
     }
@@ -124,11 +126,17 @@ impl Shared {
             resting = false;
             match job {
                 Some(Job::Output(bytes)) => {
-                    let effects = lock(&self.parsed).screen.feed(&bytes);
+                    let (effects, through) = {
+                        let screen = &mut lock(&self.parsed).screen;
+                        (screen.feed(&bytes), screen.through())
+                    };
                     writer.reply(effects.replies);
-                    if let Some(title) = effects.title {
-                        self.title.send_replace(title);
-                    }
+                    self.gather(Effects {
+                        through,
+                        title: effects.title,
+                        cwd: None,
+                        notices: (effects.bells > 0).then(Notice::bell).into_iter().collect(),
+                    });
                     // A program that floods must not keep others from this thread.
                     tokio::task::yield_now().await;
                 }
@@ -154,6 +162,13 @@ impl Shared {
         // Nothing comes any more; what has been read need not be kept.
         tokio::time::sleep(QUIET_AFTER).await;
         self.rest();
+    }
+
+    fn gather(&self, effects: Effects) {
+        if effects.is_empty() {
+            return;
+        }
+        self.effects.send_modify(|gathered| gathered.add(effects));
     }
 
     /// Gives memory back when everybody has caught up, and returns whether that was so.

@@ -728,8 +728,11 @@ async fn a_query_is_answered_once_without_anybody_attached() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn titles_come_out() {
     let (_io, terminal) = sh("printf '\\033]0;a title\\007'; read x; printf '\\033]0;\\007'").await;
-    let mut title = terminal.title();
-    timeout(LONG, title.wait_for(|title| title == "a title"))
+    let mut affected = terminal.effects().subscribe();
+    let titled = |title: &'static str| {
+        move |effects: &crate::session::Effects| effects.title.as_deref() == Some(title)
+    };
+    timeout(LONG, affected.wait_for(titled("a title")))
         .await
         .unwrap()
         .unwrap();
@@ -737,7 +740,7 @@ async fn titles_come_out() {
         .send(attachment(1), Bytes::from_static(b"\n"))
         .await
         .unwrap();
-    timeout(LONG, title.wait_for(String::is_empty))
+    timeout(LONG, affected.wait_for(titled("")))
         .await
         .unwrap()
         .unwrap();

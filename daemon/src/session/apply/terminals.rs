@@ -22,6 +22,9 @@ use crate::session::rows::{
 /// The size of a terminal that nobody gave one.
 pub(crate) const FIRST_SIZE: Size = Size::cells(80, 24);
 
+/// The title of a bell's notification.
+pub(crate) const BELL: &str = "Bell";
+
 /// What a new terminal is to run.
 pub(super) struct Program<'a> {
     pub(super) name: &'a str,
@@ -240,7 +243,7 @@ impl Draft<'_> {
     }
 
     fn take_effects(&mut self, row: &mut TerminalRow, effects: &Effects) -> Result<(), Failure> {
-        if let Some(title) = &effects.title {
+        if let Some(title) = effects.title.as_ref().filter(|title| !title.is_empty()) {
             cut(title, TITLE_MAX).clone_into(&mut row.title);
         }
         // Half a path would be another path.
@@ -250,6 +253,13 @@ impl Draft<'_> {
         let newest = effects.notices.len().saturating_sub(NOTICES_AT_ONCE);
         for Notice { title, body, level } in &effects.notices[newest..] {
             let workspace_id = self.graph.path_of_terminal(row.id).workspace;
+            // A bell that nobody has answered yet rings no louder twice.
+            let rings = |old: &NotificationRow| {
+                old.title == BELL && old.unread && old.terminal_id == Some(row.id)
+            };
+            if title == BELL && self.graph.all().any(rings) {
+                continue;
+            }
             self.notify(NotificationRow {
                 title: cut(title, NOTIFICATION_TITLE_MAX).to_owned(),
                 body: cut(body, NOTIFICATION_BODY_MAX).to_owned(),

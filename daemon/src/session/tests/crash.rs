@@ -8,12 +8,71 @@ use std::process::{Command, Stdio};
 use rusqlite::Connection;
 use tempfile::tempdir;
 
-use super::super::store::FILE;
+use super::super::store::{CrashAt, FILE};
+use super::super::writer::Request;
 use super::super::{Origin, Session};
 use super::*;
 
 /// Names the state directory to the child.
 const CHILD: &str = "KEEPLINE_TEST_CRASH_CHILD";
+
+/// Names the commit at which the child ends: `before N` or `after N`.
+const POINT: &str = "KEEPLINE_TEST_CRASH_POINT";
+
+/// Makes workspaces `0`, `1`, …, each under its key, and says so, until the process ends at its commit.
+async fn one_by_one_until(session: &Session, point: &str) {
+    let (at, commits) = point.split_once(' ').unwrap();
+    let at = if at == "before" {
+        CrashAt::Before
+    } else {
+        CrashAt::After
+    };
+    let crash = Request::Crash(commits.parse().unwrap(), at);
+    session.requests.send(crash).await.ok().unwrap();
+    for number in 0.. {
+        let name = number.to_string();
+        session
+            .mutate(keyed(&name), new_workspace(&name))
+            .await
+            .unwrap();
+        println!("\nacknowledged {name}");
+    }
+}
+
+#[tokio::test]
+async fn before_a_commit_nothing_of_it_is_there_and_behind_it_everything() {
+    for commits in 0..5_usize {
+        for at in ["before", "after"] {
+            let dir = tempdir().unwrap();
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "session::tests::crash::child_of_the_crash_test",
+                    "--nocapture",
+                ])
+                .env(CHILD, dir.path())
+                .env(POINT, format!("{at} {commits}"))
+                .output()
+                .unwrap();
+            assert!(!child.status.success(), "it ended by itself");
+            let said = String::from_utf8(child.stdout).unwrap();
+            let acknowledged = said.matches("acknowledged").count();
+            assert_eq!(acknowledged, commits, "{at} {commits}");
+            let session = Session::open(dir.path()).unwrap();
+            let rows = Mirror::of(&session.snapshot()).rows;
+            let there = if at == "after" { commits + 1 } else { commits };
+            assert_eq!(rows.len(), there, "{at} {commits}");
+            // The one whose answer was never heard is asked for again.
+            let name = commits.to_string();
+            let again = session
+                .mutate(keyed(&name), new_workspace(&name))
+                .await
+                .unwrap();
+            assert_eq!(again.replayed, at == "after");
+            session.close().await;
+        }
+    }
+}
 
 fn keyed(name: &str) -> Origin {
     Origin {
@@ -30,6 +89,9 @@ async fn child_of_the_crash_test() {
         return;
     };
     let session = Session::open(Path::new(&dir)).unwrap();
+    if let Ok(point) = std::env::var(POINT) {
+        return one_by_one_until(&session, &point).await;
+    }
     let say = |line: String| {
         let mut out = std::io::stdout().lock();
         // A line of its own also behind what the test harness wrote.
