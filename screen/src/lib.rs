@@ -48,3 +48,6 @@ pub use screen::{Screen, Size};
 pub use state::{Malformed, State};
 pub use style::{Attributes, Color, Link, Style, Underline};
 pub use view::{Glyph, Line, Run};
+
+#[cfg(test)]
+mod tests;

@@ -48,7 +48,10 @@ impl Model {
     pub(crate) fn print(&mut self, c: char) {
         let charsets = &self.cursor.charsets;
         let set = self.single_shift.take().unwrap_or(charsets.active);
-        let c = charsets.set(set).map(c);
+        self.place_char(charsets.set(set).map(c));
+    }
+
+    fn place_char(&mut self, c: char) {
         if !stands_alone(c) && self.join(c) {
             return;
         }
@@ -64,10 +67,9 @@ impl Model {
         let Some(c) = self.printed else {
             return;
         };
-        let cell = self.cursor.pen.with_char(c, char_width(c) == 2);
         // More only overwrites and scrolls away.
         for _ in 0..count.min(self.columns * self.rows) {
-            self.put(cell);
+            self.place_char(c);
         }
     }
 

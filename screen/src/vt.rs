@@ -127,6 +127,8 @@ struct Writer<'a> {
     style: Style,
     charsets: Charsets,
     links: bool,
+    /// The buffer's saved cursor was used for something else.
+    saves: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -139,6 +141,7 @@ impl<'a> Writer<'a> {
             style: Style::default(),
             charsets: Charsets::default(),
             links: true,
+            saves: false,
         }
     }
 
@@ -246,22 +249,18 @@ impl<'a> Writer<'a> {
         joins(&text, first)
     }
 
-    /// Writes whole cells that stand from column 0 on; tells whether the cursor is behind the last one.
-    fn put_cells(&mut self, cells: &[Cell]) -> bool {
+    /// Writes whole cells that stand from column 0 on; the cursor is behind the last one, or waits there.
+    fn put_cells(&mut self, cells: &[Cell]) {
         let mut column = 0;
         while column < cells.len() {
             let next = column + cells[column].width().max(1);
             if next < cells.len() && self.would_join(cells[column], cells[next]) {
                 column = self.put_chain(cells, column);
-                if column >= self.columns {
-                    return false;
-                }
             } else {
                 self.put_cell(cells[column]);
                 column = next;
             }
         }
-        true
     }
 
     /// Writes cells that would join if one were written behind the other, from right to left. Returns where they end.
@@ -272,16 +271,22 @@ impl<'a> Writer<'a> {
             chain.push(end);
             end += cells[end].width().max(1);
         }
-        for at in chain.into_iter().rev() {
+        for (index, at) in chain.into_iter().rev().enumerate() {
             self.put_fmt(format_args!("\x1b[{}G", at + 1));
             self.put_cell(cells[at]);
+            if index == 0 {
+                // Saved cursors come later, and only so a cursor waits again.
+                self.put("\x1b7");
+                self.saves = true;
+            }
         }
-        self.put_fmt(format_args!("\x1b[{}G", end.min(self.columns - 1) + 1));
+        self.set_pen(cells[end - 1]);
+        self.put("\x1b8");
         end
     }
 
-    /// Writes a row from its first column; the cursor stands there. Returns how it goes on.
-    fn put_row(&mut self, cells: &[Cell], wrap: Wrap, at_least: usize) -> Wrap {
+    /// Writes a row from its first column; the cursor stands there.
+    fn put_row(&mut self, cells: &[Cell], wrap: Wrap, at_least: usize) {
         let content = cells
             .iter()
             .rposition(|cell| *cell != Cell::BLANK)
@@ -310,14 +315,12 @@ impl<'a> Writer<'a> {
                 cells.resize(cells.len().max(at_least), Cell::BLANK);
             }
         }
-        let behind = self.put_cells(&cells);
+        self.put_cells(&cells);
         if let Some(blank) = erased.filter(|_| cells.len() < self.columns) {
             self.set_pen(blank);
             self.put("\x1b[K");
         }
         self.set_pen(Cell::BLANK);
-        // Only behind the last column the next character wraps.
-        if behind { wrap } else { Wrap::No }
     }
 
     /// Goes from a row that ends with `wrap` to the next one.
@@ -329,11 +332,10 @@ impl<'a> Writer<'a> {
         });
     }
 
-    fn put_grid_row(&mut self, row: &Row, after: Wrap) -> Wrap {
+    fn put_grid_row(&mut self, row: &Row, after: Wrap) {
         match row.plain() {
             Some(text) if row.wrap == Wrap::No && after != Wrap::Short => {
                 self.put_ascii(&text[..row.content_len()]);
-                Wrap::No
             }
             _ => {
                 let cells: Vec<Cell> = row.cells().collect();
@@ -356,7 +358,8 @@ impl<'a> Writer<'a> {
             if place > 0 {
                 self.put_break(after);
             }
-            after = self.put_grid_row(row, after);
+            self.put_grid_row(row, after);
+            after = row.wrap;
         }
     }
 
@@ -372,12 +375,13 @@ impl<'a> Writer<'a> {
             let after = history
                 .get(index + 1)
                 .map_or(Wrap::No, |before| before.wrap());
-            let (vt, wrap) = self.history_line(line, after, &mut tables);
+            let (vt, saves) = self.history_line(line, after, &mut tables);
+            self.saves |= saves;
             length += vt.len() + 2;
             if length > max_bytes {
                 break;
             }
-            lines.push((vt, wrap));
+            lines.push((vt, line.wrap()));
         }
         if lines.is_empty() {
             return self.put_screen(grid);
@@ -391,12 +395,12 @@ impl<'a> Writer<'a> {
         self.put_rows(grid, grid.len(), after);
     }
 
-    fn history_line(&self, line: &Packed, after: Wrap, tables: &mut Tables) -> (String, Wrap) {
+    fn history_line(&self, line: &Packed, after: Wrap, tables: &mut Tables) -> (String, bool) {
         if let Some(text) = line.plain()
             && line.wrap() == Wrap::No
             && after != Wrap::Short
         {
-            return (String::from_utf8_lossy(text).into_owned(), Wrap::No);
+            return (String::from_utf8_lossy(text).into_owned(), false);
         }
         let mut cells = Vec::new();
         if tables.want_collection() {
@@ -404,12 +408,12 @@ impl<'a> Writer<'a> {
         }
         line.unpack(tables, self.columns, &mut cells);
         let mut out = Writer::new(tables, self.columns);
-        let wrap = out.put_row(
+        out.put_row(
             &cells,
             line.wrap(),
             if after == Wrap::Short { 2 } else { 0 },
         );
-        (out.vt, wrap)
+        (out.vt, out.saves)
     }
 
     /// What the alternate buffer holds while the main one is shown.
@@ -432,7 +436,7 @@ impl<'a> Writer<'a> {
 
     /// Saves this cursor.
     fn put_saved(&mut self, saved: &Cursor, grid: &Grid) {
-        if *saved == Cursor::default() {
+        if *saved == Cursor::default() && !std::mem::take(&mut self.saves) {
             return;
         }
         self.put_cursor(saved, grid, None);
