@@ -1,0 +1,361 @@
+//! A row as bytes that need nothing else: how history keeps rows, and how a saved state does.
+//!
+//! The first byte holds the wrap in its lowest two bits and says whether the rest is plain ASCII text. Other rows go on
+//! with two varints (columns, bytes of text), the text, and runs of styles.
+//!
+//! Text is UTF-8 with markers below the blank: [`WIDE`] before what takes two columns, [`CLUSTER`] and [`END`] around
+//! more than one character of a cell. A run of columns with one style begins with a control byte: two bits each for
+//! the foreground's and the background's change (0 as before, 1 default, 2 an index follows, 3 red, green and blue
+//! follow), a bit each when attributes with underline, and underline colour with link follow, two bits for the number of
+//! columns (0: a varint follows). Columns behind the last run have no style.
+
+use std::sync::Arc;
+
+use crate::bounds::LINK_MAX;
+use crate::cell::{Cell, Content};
+use crate::row::{Row, Wrap};
+use crate::style::{Color, Link};
+use crate::tables::{Extra, Tables};
+
+const PLAIN: u8 = 4;
+const WIDE: u8 = 1;
+const CLUSTER: u8 = 2;
+const END: u8 = 3;
+
+const LOOK: u8 = 1 << 4;
+const EXTRA: u8 = 1 << 5;
+/// Attributes and underline of a cell's look.
+const LOOK_MASK: u32 = 0xfff;
+
+/// A row as bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Packed(Box<[u8]>);
+
+impl Packed {
+    pub(crate) fn of(row: &Row, tables: &Tables) -> Self {
+        let length = row.content_len();
+        match row.plain() {
+            Some(text) => Packed::plain_text(&text[..length], row.wrap),
+            None => Packed::of_cells(row.cells().take(length), row.wrap, tables),
+        }
+    }
+
+    pub(crate) fn plain_text(text: &[u8], wrap: Wrap) -> Self {
+        let mut bytes = Vec::with_capacity(text.len() + 1);
+        bytes.push(PLAIN | wrap as u8);
+        bytes.extend_from_slice(text);
+        Packed(bytes.into_boxed_slice())
+    }
+
+    /// Packs whole cells, the last of them not blank.
+    pub(crate) fn of_cells(cells: impl Iterator<Item = Cell>, wrap: Wrap, tables: &Tables) -> Self {
+        let mut text = Vec::new();
+        let mut styles = Vec::new();
+        let mut columns = 0;
+        let mut run = (Cell::BLANK, 0);
+        let mut before = Cell::BLANK;
+        for cell in cells {
+            put_text(&mut text, cell, tables);
+            let style = cell.style();
+            if style != run.0 {
+                put_run(&mut styles, before, run.0, columns - run.1, tables);
+                before = run.0;
+                run = (style, columns);
+            }
+            columns += 1;
+        }
+        if run.0 != Cell::BLANK {
+            put_run(&mut styles, before, run.0, columns - run.1, tables);
+        }
+        if styles.is_empty() && text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+            return Packed::plain_text(&text, wrap);
+        }
+        let mut bytes = Vec::with_capacity(text.len() + styles.len() + 7);
+        bytes.push(wrap as u8);
+        put_varint(&mut bytes, columns);
+        put_varint(&mut bytes, text.len());
+        bytes.append(&mut text);
+        bytes.append(&mut styles);
+        Packed(bytes.into_boxed_slice())
+    }
+
+    /// The row that somebody else packed. Whatever the bytes are, reading them ends and does no harm.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        Packed(bytes.into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn wrap(&self) -> Wrap {
+        match self.0.first().map_or(0, |first| first & 3) {
+            1 => Wrap::Full,
+            2 => Wrap::Short,
+            _ => Wrap::No,
+        }
+    }
+
+    /// The text, if that is all there is.
+    pub(crate) fn plain(&self) -> Option<&[u8]> {
+        match self.0.split_first() {
+            Some((first, text)) if first & PLAIN > 0 => Some(text),
+            Some(_) => None,
+            None => Some(&[]),
+        }
+    }
+
+    /// Columns up to the last that is not blank.
+    pub(crate) fn columns(&self) -> usize {
+        match self.plain() {
+            Some(text) => text.len(),
+            None => Reader(&self.0[1..]).varint().unwrap_or(0),
+        }
+    }
+
+    /// Adds the cells of at most `max` columns to `cells`.
+    pub(crate) fn unpack(&self, tables: &mut Tables, max: usize, cells: &mut Vec<Cell>) {
+        let start = cells.len();
+        if let Some(text) = self.plain() {
+            // Only printable characters are ever packed so, but the bytes may come from elsewhere.
+            let printable = |byte: &u8| {
+                if (0x20..0x7f).contains(byte) {
+                    *byte
+                } else {
+                    b' '
+                }
+            };
+            cells.extend(
+                text.iter()
+                    .take(max)
+                    .map(|byte| Cell::BLANK.with_ascii(printable(byte))),
+            );
+            return;
+        }
+        let mut reader = Reader(&self.0[1..]);
+        let Some((columns, mut text)) = reader.head() else {
+            return;
+        };
+        let end = start + columns.min(max);
+        while cells.len() < end {
+            let Some((cell, wide)) = text.cell(tables) else {
+                break;
+            };
+            if wide && cells.len() + 1 >= end {
+                break;
+            }
+            cells.push(cell);
+            if wide {
+                cells.push(cell.spacer());
+            }
+        }
+        let mut pen = Cell::BLANK;
+        let mut rest = &mut cells[start..];
+        while let Some((control, columns)) = reader.run() {
+            if reader.style(control, &mut pen, tables).is_none() {
+                break;
+            }
+            let (run, behind) = rest.split_at_mut(columns.min(rest.len()));
+            for cell in run {
+                *cell = Cell {
+                    content: cell.content,
+                    ..pen
+                };
+            }
+            rest = behind;
+        }
+        // A run must not end within a wide cell.
+        for column in start + 1..cells.len() {
+            if cells[column].is_spacer() {
+                cells[column] = cells[column - 1].spacer();
+            }
+        }
+    }
+
+    /// Bytes on the heap with what the allocator adds.
+    pub(crate) fn memory(&self) -> usize {
+        self.0.len() + 16
+    }
+}
+
+fn put_text(text: &mut Vec<u8>, cell: Cell, tables: &Tables) {
+    if cell.is_wide() {
+        text.push(WIDE);
+    }
+    match cell.content() {
+        Content::Char(c) if c.is_ascii() => text.push(c as u8),
+        Content::Char(c) => text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        Content::Cluster(number) => {
+            text.push(CLUSTER);
+            text.extend_from_slice(tables.cluster(number).as_bytes());
+            text.push(END);
+        }
+        Content::Spacer => {}
+    }
+}
+
+fn put_run(styles: &mut Vec<u8>, before: Cell, pen: Cell, columns: usize, tables: &Tables) {
+    if columns == 0 {
+        // The row begins with a style; nothing came before.
+        return;
+    }
+    let at = styles.len();
+    styles.push(0);
+    let mut control = 0;
+    if columns < 4 {
+        control |= (columns as u8) << 6;
+    } else {
+        put_varint(styles, columns);
+    }
+    control |= put_color_change(styles, before.foreground, pen.foreground);
+    control |= put_color_change(styles, before.background, pen.background) << 2;
+    if (before.look ^ pen.look) & LOOK_MASK > 0 {
+        control |= LOOK;
+        styles.extend_from_slice(&((pen.look & LOOK_MASK) as u16).to_le_bytes());
+    }
+    if before.extra() != pen.extra() {
+        control |= EXTRA;
+        let extra = tables.extra(pen);
+        styles.extend_from_slice(&extra.underline_color.bits().to_be_bytes());
+        let link = extra.link.as_deref();
+        for part in [link.map(|link| &link.uri), link.map(|link| &link.id)] {
+            let part = part.map_or("", |part| part);
+            put_varint(styles, part.len());
+            styles.extend_from_slice(part.as_bytes());
+        }
+    }
+    styles[at] = control;
+}
+
+fn put_color_change(styles: &mut Vec<u8>, before: u32, color: u32) -> u8 {
+    if before == color {
+        return 0;
+    }
+    let kind = 1 + (color >> 24) as u8;
+    styles.extend_from_slice(match &color.to_be_bytes() {
+        [1, _, _, index @ ..] => index,
+        [2, rgb @ ..] => rgb,
+        _ => &[],
+    });
+    kind
+}
+
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// Reads what may have been written by anybody.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn varint(&mut self) -> Option<usize> {
+        let mut value = 0;
+        for shift in [0, 7, 14, 21] {
+            let byte = self.byte()?;
+            value |= usize::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// Columns and text of a row; the styles remain.
+    fn head(&mut self) -> Option<(usize, Reader<'a>)> {
+        let columns = self.varint()?;
+        let length = self.varint()?;
+        Some((columns, Reader(self.take(length)?)))
+    }
+
+    /// The next cell of a text, and whether it is wide.
+    fn cell(&mut self, tables: &mut Tables) -> Option<(Cell, bool)> {
+        let wide = self.0.first() == Some(&WIDE);
+        if wide {
+            self.byte();
+        }
+        let cell = if self.0.first() == Some(&CLUSTER) {
+            let end = self.0.iter().position(|byte| *byte == END)?;
+            let text = std::str::from_utf8(self.take(end + 1)?.get(1..end)?).ok()?;
+            match tables.clusters.intern(Arc::from(text)) {
+                Some(number) => Cell::BLANK.with_cluster(number, wide),
+                None => Cell::BLANK.with_char(text.chars().next()?, wide),
+            }
+        } else {
+            let length = match *self.0.first()? {
+                0..0x80 => 1,
+                0x80..0xe0 => 2,
+                0xe0..0xf0 => 3,
+                _ => 4,
+            };
+            let c = std::str::from_utf8(self.take(length)?)
+                .ok()?
+                .chars()
+                .next()?;
+            Cell::BLANK.with_char(if c.is_control() { ' ' } else { c }, wide)
+        };
+        Some((cell, wide))
+    }
+
+    /// The control byte and the columns of the next run.
+    fn run(&mut self) -> Option<(u8, usize)> {
+        let control = self.byte()?;
+        let columns = match control >> 6 {
+            0 => self.varint()?,
+            columns => usize::from(columns),
+        };
+        Some((control, columns))
+    }
+
+    fn style(&mut self, control: u8, pen: &mut Cell, tables: &mut Tables) -> Option<()> {
+        pen.foreground = self.color(control & 3, pen.foreground)?;
+        pen.background = self.color(control >> 2 & 3, pen.background)?;
+        if control & LOOK > 0 {
+            let bytes = [self.byte()?, self.byte()?];
+            pen.look = pen.look & !LOOK_MASK | u32::from(u16::from_le_bytes(bytes)) & LOOK_MASK;
+        }
+        if control & EXTRA > 0 {
+            let color = self.take(4)?.try_into().ok()?;
+            let mut string = || {
+                let length = self.varint()?;
+                let bytes = self.take(length)?;
+                Some(std::str::from_utf8(bytes).ok()?.to_owned())
+            };
+            let (uri, id) = (string()?, string()?);
+            let fits = !uri.is_empty() && uri.len() + id.len() <= LINK_MAX;
+            let extra = Extra {
+                underline_color: Color::from_bits(u32::from_be_bytes(color)),
+                link: fits.then(|| Arc::new(Link { id, uri })),
+            };
+            tables.set_extra(pen, extra);
+        }
+        Some(())
+    }
+
+    fn color(&mut self, kind: u8, before: u32) -> Option<u32> {
+        Some(match kind {
+            0 => before,
+            1 => 0,
+            2 => Color::Index(self.byte()?).bits(),
+            _ => match self.take(3)? {
+                [r, g, b] => Color::Rgb(*r, *g, *b).bits(),
+                _ => return None,
+            },
+        })
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests that look inside.
+
+mod exact;
+mod inspect;
+mod streams;
