@@ -69,7 +69,7 @@ pub const HISTORY_LINES: u32 = 1_000;
 pub const SEQUENCE_HELD: usize = 256;
 /// Columns and rows that a size given by a person or a parent may have. More is refused: no screen has them, and a
 /// daemon would have to hold them.
-pub const SIDE_MAX: u16 = 4_096;
+pub const SIDE_MAX: u16 = 10_000;
 
 /// How long the lock of a socket is tried to take whose holder is dead: a child of its that was being started has it until
 /// it runs its program.

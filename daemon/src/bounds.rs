@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use keepline_screen::bounds::{CELLS_MAX, COLUMNS_MIN, SIDE_MAX};
+
 // # Session and store
 
 /// Bytes of a workspace's or terminal's label: a line on a screen is shorter. A longer one is refused.
@@ -20,10 +22,10 @@ pub const REASON_MAX: usize = 256;
 pub const ROWS_MAX: usize = 3 << 20;
 /// Bytes of [`ROWS_MAX`] that only a terminal's start and end may use, so that what happened can always be recorded:
 /// [`LIVE_TERMINALS_MAX`] times what these add to a row.
-pub const ROWS_RESERVE: usize = 256 << 10;
+pub const ROWS_RESERVE: usize = 512 << 10;
 const _: () = assert!(LIVE_TERMINALS_MAX * (REASON_MAX + 256) <= ROWS_RESERVE);
 /// Terminals that live at once: each holds a PTY, a process and a screen. One more is refused.
-pub const LIVE_TERMINALS_MAX: usize = 512;
+pub const LIVE_TERMINALS_MAX: usize = 1024;
 /// Ended terminals that stay listed. Past it the oldest go.
 pub const ENDED_TERMINALS_MAX: usize = 256;
 /// Panes of one screen: more could not be read. One more is refused.
@@ -95,33 +97,12 @@ pub const CHUNK_MAX: usize = 64 << 10;
 /// Chunks that wait for the parser. When they do, the PTY is not read, and the program waits as it would for a slow
 /// terminal.
 pub const CHUNKS_WAITING: usize = 2;
-/// Bytes of one escape sequence or control string. Real ones are far shorter (a title, a link, a palette); a longer one
-/// is dropped whole, and what follows it is shown.
-pub const SEQUENCE_MAX: usize = 64 << 10;
-/// Titles on the title stack; xterm keeps 10.
-pub const TITLE_STACK_MAX: usize = 16;
-/// Entries of each screen's keyboard mode stack. When it is full the oldest is forgotten, as the kitty protocol asks.
-pub const KEYBOARD_STACK_MAX: usize = 16;
-/// Bytes of a hyperlink's URI and id together. A longer one is no link.
-pub const LINK_MAX: usize = 2083;
-/// Combining characters of one cell. More are dropped.
-pub const COMBINING_MAX: usize = 8;
-/// Columns of a terminal, and rows. A size beyond is cut to it; below 2 columns the engine never returns.
-pub const SIDE_MAX: u16 = 10_000;
-/// Fewest columns.
-pub const COLUMNS_MIN: u16 = 2;
-/// Cells of a screen: 6 MiB of memory, and a snapshot of it without colours still fits one record. A larger size loses
-/// rows.
-pub const CELLS_MAX: usize = 1 << 18;
-/// Lines of history.
-pub const HISTORY_LINES_MAX: usize = 10_000;
-/// Cells of history, about 64 MiB of memory. Wide terminals keep fewer lines.
-pub const HISTORY_CELLS_MAX: usize = (64 << 20) / 24;
 /// Lines of history in a snapshot, unless the attaching program asks for another number.
 pub const SNAPSHOT_HISTORY_LINES: u32 = 1_000;
 /// Bytes of history in a snapshot; the oldest lines are left out.
 pub const SNAPSHOT_HISTORY_MAX: usize = 256 << 10;
-/// Bytes of a snapshot: less than a message may have. A larger one leaves out history, then colours.
+/// Bytes of a snapshot: less than a message may have. A larger one leaves out history, then styles, then rows from
+/// the top.
 pub const SNAPSHOT_MAX: usize = 3 << 20;
 /// Bytes of input accepted and not yet written. When it is reached, input waits.
 pub const INPUT_WAITING_MAX: usize = 256 << 10;

@@ -11,29 +11,19 @@
 //! |---|---|
 //! | `pty`, `launch`, `processes` | the PTY thread; what is started; the processes of a session |
 //! | `output` | the newest output and the resizes in it |
-//! | `screen`, `engine`, `ground` | the engine, what it hides, where nothing is half said |
-//! | `snapshot`, `rows`, `palette` | a screen as VT bytes, rows as text, default colours |
+//! | `screen` | what output makes of a screen: `keepline_screen`, within a record's and the graph's bounds |
 //! | `ledger`, `seats` | which input was written; who is attached and which size they want |
 //! | `shared`, `attachment` | what the tasks share; a place in it |
 
 mod attachment;
-mod engine;
-mod ground;
 mod launch;
 mod ledger;
 mod output;
-mod palette;
 mod processes;
 mod pty;
-mod rows;
 mod screen;
-#[cfg(test)]
-mod screen_tests;
 mod seats;
 mod shared;
-mod snapshot;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -162,10 +152,10 @@ impl Terminal {
     #[must_use]
     pub fn read(&self, ansi: bool) -> ScreenText {
         self.shared.look(|screen| {
-            let (cursor_column, cursor_row) = screen.cursor();
+            let (cursor_column, cursor_row) = screen.get().cursor();
             ScreenText {
                 terminal: self.id,
-                rows: screen.rows(ansi),
+                rows: screen.get().rows(ansi),
                 cursor_column,
                 cursor_row,
                 size: screen.size(),

@@ -14,8 +14,8 @@ use super::output::{Output, Position};
 use super::pty::{Job, Listener, Writer};
 use super::screen::Screen;
 use super::seats::Seats;
-use crate::bounds::{INPUT_WAITING_MAX, OUTPUT_QUIET, QUIET_AFTER, SNAPSHOT_HISTORY_MAX};
-use crate::session::{Effects, Notice};
+use crate::bounds::{INPUT_WAITING_MAX, OUTPUT_QUIET, QUIET_AFTER};
+use crate::session::Effects;
 
 /// The screen, and how many of the terminal's resizes it has taken.
 struct Parsed {
@@ -90,8 +90,8 @@ impl Shared {
 
     /// Writes the screen down.
     pub(super) fn snapshot(&self, history_lines: u32) -> Snapshot {
-        let mut parsed = lock(&self.parsed);
-        let vt = parsed.screen.snapshot(history_lines, SNAPSHOT_HISTORY_MAX);
+        let parsed = lock(&self.parsed);
+        let vt = parsed.screen.snapshot(history_lines);
         Snapshot {
             position: Position {
                 offset: parsed.screen.through(),
@@ -126,17 +126,9 @@ impl Shared {
             resting = false;
             match job {
                 Some(Job::Output(bytes)) => {
-                    let (effects, through) = {
-                        let screen = &mut lock(&self.parsed).screen;
-                        (screen.feed(&bytes), screen.through())
-                    };
-                    writer.reply(effects.replies);
-                    self.gather(Effects {
-                        through,
-                        title: effects.title,
-                        cwd: None,
-                        notices: (effects.bells > 0).then(Notice::bell).into_iter().collect(),
-                    });
+                    let fed = lock(&self.parsed).screen.feed(&bytes);
+                    writer.reply(fed.replies);
+                    self.gather(fed.effects);
                     // A program that floods must not keep others from this thread.
                     tokio::task::yield_now().await;
                 }
@@ -177,6 +169,7 @@ impl Shared {
         let caught_up = self.seats().caught_up(head);
         if caught_up {
             self.output().shrink(OUTPUT_QUIET);
+            lock(&self.parsed).screen.shrink();
         }
         caught_up
     }
