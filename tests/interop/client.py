@@ -336,12 +336,15 @@ WORKSPACE = option(string("one key")) + option(None) + option(string("from pytho
 def receipt(number, body):
     assert number == 0x8201, failure(body)
     told = {
-        "workspace": body.take(16).hex(),
+        # A path: the workspace, and neither screen, pane, tab nor terminal.
+        "workspace": body.take(16).hex() if body.bool() else None,
+        "no more": [body.bool() for _ in range(4)],
         "generation": body.take(16).hex(),
         "revision": body.varint(),
         "replayed": body.bool(),
     }
     assert not body.data, "nothing behind an answer"
+    assert not any(told.pop("no more")), "a workspace alone"
     return told
 
 

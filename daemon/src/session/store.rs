@@ -485,7 +485,9 @@ fn lock(dir: &Path) -> Result<File, Failure> {
         // One that is dead has left it to a child that was just started and lets go of it in a moment; one that just took
         // it may not have written its id yet.
         let holder = holder.filter(|pid| test_kill_process(*pid) != Err(Errno::SRCH));
-        if holder.is_some() || Instant::now() > deadline {
+        // Nor does this process's own id say more: a child that it was starting may still have the lock of a former session.
+        let elsewhere = holder.is_some_and(|pid| pid != rustix::process::getpid());
+        if elsewhere || Instant::now() > deadline {
             let holder = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
             let message = format!(
                 "another daemon{holder} runs on '{}'; stop it first",
