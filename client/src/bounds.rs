@@ -106,6 +106,9 @@ pub const FORGEABLE_FIRST: Duration = Duration::from_secs(5);
 pub const FORGEABLE_LONGEST: Duration = Duration::from_secs(60);
 /// Wait between two questions of a device that its daemon's owner has not decided about.
 pub const PENDING_RETRY: Duration = Duration::from_secs(5);
+/// How long after another link took its link's place a relay believes that it was a late attempt of its own. Within it a
+/// second time is another relay of the same device and client id, and this one ends.
+pub const SUPERSEDED_AGAIN: Duration = Duration::from_secs(60);
 /// Handshakes that the daemon dropped right after an invitation was shown, in a row, before it is believed that the
 /// invitation is wrong: a network that cuts does not do so at the same place again and again.
 pub const CLAIMS_DROPPED_MAX: u32 = 3;

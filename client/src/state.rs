@@ -123,22 +123,45 @@ impl State {
         self.machines().join(format!("{name}.json"))
     }
 
+    fn key_file(&self) -> PathBuf {
+        self.directory.join("device.key")
+    }
+
     /// This device's credentials, made at the first use.
     ///
     /// # Errors
     /// When the file cannot be read or written, or is damaged.
     pub fn credentials(&self) -> Result<Credentials, Failure> {
-        let path = self.directory.join("device.key");
-        match read(&path)? {
-            Some(text) => Credentials::from_file(Role::Device, &text).map_err(|error| {
-                Failure::new(Code::Failed, format!("{}: {error}", path.display()))
-            }),
-            None => {
-                let fresh = Credentials::generate(Role::Device, &entropy());
-                write(&path, &fresh.to_file())?;
-                Ok(fresh)
-            }
+        if let Some(known) = self.known_credentials()? {
+            return Ok(known);
         }
+        let fresh = Credentials::generate(Role::Device, &entropy());
+        write(&self.key_file(), &fresh.to_file())?;
+        Ok(fresh)
+    }
+
+    /// This device's credentials, when there are some.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is damaged.
+    pub fn known_credentials(&self) -> Result<Option<Credentials>, Failure> {
+        let path = self.key_file();
+        let parse = |text: String| {
+            Credentials::from_file(Role::Device, &text)
+                .map_err(|error| Failure::new(Code::Failed, format!("{}: {error}", path.display())))
+        };
+        read(&path)?.map(parse).transpose()
+    }
+
+    /// Gives this device another Noise key under the same identity, and says its serial. Daemons refuse the older one once
+    /// they have met this one.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or is damaged.
+    pub fn rotate_key(&self) -> Result<u64, Failure> {
+        let rotated = self.credentials()?.rotated(&entropy());
+        write(&self.key_file(), &rotated.to_file())?;
+        Ok(rotated.certificate().serial())
     }
 
     /// This install's client id, made at the first use.

@@ -121,7 +121,7 @@ async fn lists_are_arrays_and_tables_and_say_when_they_are_stale() {
     assert_eq!(stale[0]["freshness"]["state"], "stale");
 
     let pending = json!([{"id": format!("dev_{}", "1".repeat(32)), "device": format!("dev_{}", "1".repeat(32)),
-        "name": "laptop", "fingerprint": "SHA256:x", "since": 5}]);
+        "name": "laptop", "fingerprint": "SHA256:x", "since": 5, "scopes": ["view"]}]);
     fake.answer("remote.pending", json!({ "pending": pending }));
     assert_eq!(
         json_of(&fake, &["remote", "pending", "--json"]).await,

@@ -19,9 +19,11 @@ use keepline_protocol::handshake::{
     Anonymous, Authenticated, DeviceHello, HandshakeError, InvitationKey, Named, Responder,
     VERSIONS, Verdict,
 };
-use keepline_protocol::id::InvitationId;
+use keepline_protocol::id::{DeviceId, InvitationId};
+use keepline_protocol::identity::Credentials;
 use keepline_protocol::invitation::Secret;
 use keepline_protocol::refusal::Refusal;
+use keepline_protocol::scope::Scopes;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::bounds::{PARTING_TIME, PENDING_HELD, PENDING_SILENCE};
@@ -29,6 +31,7 @@ use crate::daemon::Daemon;
 use crate::gate::{Lost, Place};
 use crate::links::Admitted;
 use crate::services::{self, Caller};
+use crate::session::audit::Event;
 use crate::session::{Claim, Decision, Reason, Standing};
 
 /// Why a carrier got no link.
@@ -43,7 +46,7 @@ enum Turned {
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
     #[error("refused: {0}")]
-    Refused(Refusal),
+    Refused(Refusal, Option<DeviceId>),
     #[error("not keepline's protocol")]
     Foreign,
     #[error("pushed out by newer connections")]
@@ -98,6 +101,15 @@ impl Daemon {
             Err(turned) => Err(turned),
         };
         if let Err(turned) = admitted {
+            if let Turned::Refused(refusal, device) = turned
+                && !is_routine(refusal)
+            {
+                // Of keys that are not known there is no end.
+                let session = &self.inner.session;
+                let device = device.filter(|device| session.standing(*device).is_some());
+                let gathered = session.gathered();
+                gathered.note(Event::Refused, device, refusal.name(), Some(peer));
+            }
             tracing::info!(%peer, %turned, "a connection got no link");
         }
     }
@@ -107,27 +119,32 @@ impl Daemon {
         carrier: &mut Carrier,
         place: Option<&Place>,
     ) -> Result<Shaken, Turned> {
-        match self.first_message(carrier).await? {
+        let credentials = self.credentials();
+        match self.first_message(&credentials, carrier).await? {
             Responder::Anonymous(first) => {
-                let proved = self.prove(*first, carrier).await?;
+                let proved = self.prove(&credentials, *first, carrier).await?;
                 Ok(Shaken::Proved(Box::new(proved)))
             }
             Responder::Named(first) => {
-                let device = first.hello.certificate.identity().device_id();
+                let device = device_of(&first.hello);
                 if let Some(place) = place
                     && self.inner.session.standing(device) == Some(Standing::Enrolled)
                 {
                     place.proved(device);
                 }
-                let begun = self.begin(*first, carrier).await?;
+                let begun = self.begin(&credentials, *first, carrier).await?;
                 Ok(Shaken::Begun(Box::new(begun)))
             }
         }
     }
 
-    async fn first_message(&self, carrier: &mut Carrier) -> Result<Responder, Turned> {
+    async fn first_message(
+        &self,
+        credentials: &Credentials,
+        carrier: &mut Carrier,
+    ) -> Result<Responder, Turned> {
         let first = carrier.reader.read().await?.ok_or(Turned::Eof)?;
-        let responder = Responder::start(&VERSIONS, &self.inner.credentials, &first, entropy());
+        let responder = Responder::start(&VERSIONS, credentials, &first, entropy());
         match responder {
             Ok(responder) => Ok(responder),
             Err(rejected) => {
@@ -138,13 +155,18 @@ impl Daemon {
                     carrier.writer.write(reply).await?;
                 }
                 carrier.writer.close().await;
-                Err(Turned::Refused(refusal))
+                Err(Turned::Refused(refusal, None))
             }
         }
     }
 
     /// XX: messages 2 and 3.
-    async fn prove(&self, first: Anonymous, carrier: &mut Carrier) -> Result<Proved, Turned> {
+    async fn prove(
+        &self,
+        credentials: &Credentials,
+        first: Anonymous,
+        carrier: &mut Carrier,
+    ) -> Result<Proved, Turned> {
         let invitation = first.invitation();
         let key = match invitation {
             None => InvitationKey::NotClaimed,
@@ -153,11 +175,11 @@ impl Daemon {
                 None => InvitationKey::Unknown,
             },
         };
-        let (await_hello, second) = first.reply(&self.inner.credentials, key)?;
+        let (await_hello, second) = first.reply(credentials, key)?;
         carrier.writer.write(second).await?;
         let Some(await_hello) = await_hello else {
             carrier.writer.close().await;
-            return Err(Turned::Refused(Refusal::InvitationUnknown));
+            return Err(Turned::Refused(Refusal::InvitationUnknown, None));
         };
         let third = carrier.reader.read().await?.ok_or(Turned::Eof)?;
         Ok((await_hello.handle(&third)?, invitation))
@@ -178,14 +200,7 @@ impl Daemon {
         if decision == Decided::Pending {
             decision = self.hold(&claim, &mut authenticated, &mut carrier).await?;
         }
-        let admitted = match decision {
-            Decided::In => self
-                .inner
-                .links
-                .admit(&authenticated.hello, carrier.kind, peer),
-            Decided::Pending => Err(Refusal::Pending),
-            Decided::Out(refusal) => Err(refusal),
-        };
+        let admitted = self.admitted(decision, &authenticated.hello, carrier.kind, peer);
         match admitted {
             Ok(admitted) => {
                 let packet = authenticated.verdict(&self.accepted(admitted.cursors));
@@ -201,18 +216,30 @@ impl Daemon {
             Err(refusal) => {
                 let packet = authenticated.verdict(&Verdict::refused(refusal, &self.inner.name));
                 self.part(packet, carrier).await;
-                Err(Turned::Refused(refusal))
+                Err(Turned::Refused(
+                    refusal,
+                    Some(device_of(&authenticated.hello)),
+                ))
             }
         }
     }
 
     /// IK: the decision in message 2, then the first packet of the client's. Until that is there nothing is changed, because
     /// message 1 may be a recording.
-    async fn begin(&self, first: Named, carrier: &mut Carrier) -> Result<Begun, Turned> {
+    async fn begin(
+        &self,
+        credentials: &Credentials,
+        first: Named,
+        carrier: &mut Carrier,
+    ) -> Result<Begun, Turned> {
         let hello = &first.hello;
+        let device = device_of(hello);
         let claim = self.claim_of(hello, carrier.kind);
         let foreseen = match decided(self.inner.session.foresee(&claim)) {
-            Decided::In => self.inner.links.foresee(hello),
+            Decided::In => {
+                let rights = self.rights(device, carrier.kind);
+                rights.and_then(|scopes| self.inner.links.foresee(hello, scopes))
+            }
             Decided::Pending => Err(Refusal::Pending),
             Decided::Out(refusal) => Err(refusal),
         };
@@ -220,14 +247,12 @@ impl Daemon {
             Ok((cursors, ahead)) => (self.accepted(cursors), ahead),
             Err(refusal) => (Verdict::refused(refusal, &self.inner.name), Vec::new()),
         };
-        let (await_first, second) = first.reply(&self.inner.credentials, &verdict)?;
+        let (await_first, second) = first.reply(credentials, &verdict)?;
         let Some(mut await_first) = await_first else {
             let part = say_and_close(carrier, second);
             let _ = timeout(PARTING_TIME, part).await;
-            return Err(Turned::Refused(Refusal::from_number(
-                verdict.refusal,
-                verdict.retry,
-            )));
+            let refusal = Refusal::from_number(verdict.refusal, verdict.retry);
+            return Err(Turned::Refused(refusal, Some(device)));
         };
         carrier.writer.write(second).await?;
         for packet in await_first.ahead(&ahead) {
@@ -250,14 +275,8 @@ impl Daemon {
             ahead,
             plain,
         } = begun;
-        let admitted = match self.decide(&claim).await {
-            Decided::In => self
-                .inner
-                .links
-                .admit(&authenticated.hello, carrier.kind, peer),
-            Decided::Pending => Err(Refusal::Pending),
-            Decided::Out(refusal) => Err(refusal),
-        };
+        let decision = self.decide(&claim).await;
+        let admitted = self.admitted(decision, &authenticated.hello, carrier.kind, peer);
         match admitted {
             Ok(admitted) => {
                 let (number, hello) = self.establish(&admitted, authenticated)?;
@@ -270,8 +289,36 @@ impl Daemon {
             Err(refusal) => {
                 let packet = authenticated.farewell(refusal);
                 self.part(packet, carrier).await;
-                Err(Turned::Refused(refusal))
+                Err(Turned::Refused(
+                    refusal,
+                    Some(device_of(&authenticated.hello)),
+                ))
             }
+        }
+    }
+
+    /// Gives a device that was decided about its link.
+    fn admitted(
+        &self,
+        decision: Decided,
+        hello: &DeviceHello,
+        kind: Kind,
+        peer: &str,
+    ) -> Result<Admitted, Refusal> {
+        match decision {
+            Decided::In => {
+                let device = device_of(hello);
+                let scopes = self.rights(device, kind)?;
+                let admitted = self.inner.links.admit(hello, (kind, scopes), peer)?;
+                // What the owner decided meanwhile found no link to end.
+                if self.rights(device, kind) != Ok(scopes) {
+                    let rights = |device, kind| self.rights(device, kind);
+                    self.inner.links.close_changed(rights);
+                }
+                Ok(admitted)
+            }
+            Decided::Pending => Err(Refusal::Pending),
+            Decided::Out(refusal) => Err(refusal),
         }
     }
 
@@ -281,8 +328,7 @@ impl Daemon {
             name: hello.name.clone(),
             serial: hello.certificate.serial(),
             invitation: None,
-            trusted_carrier: kind == Kind::Unix
-                || (kind == Kind::WebSocket && self.inner.config.trust_network),
+            trusted_carrier: self.listeners_scopes(kind) != Scopes::NONE,
         }
     }
 
@@ -371,7 +417,7 @@ impl Daemon {
             Err(error) => {
                 tracing::warn!(link = %hello.link.id, %error, "a link cannot be resumed");
                 self.inner.links.give_up(hello.link.id, &admitted.link);
-                Err(Turned::Refused(Refusal::LinkExpired))
+                Err(Turned::Refused(Refusal::LinkExpired, None))
             }
         }
     }
@@ -380,10 +426,10 @@ impl Daemon {
     async fn run(&self, admitted: Admitted, hello: DeviceHello, number: u64, carrier: Carrier) {
         let link = admitted.link;
         if admitted.new {
-            let device = hello.certificate.identity().device_id();
+            let device = device_of(&hello);
             let clients = &self.inner.clients;
             let presence = clients.came(hello.link.id, &hello.client, Some(device), &hello.name);
-            let caller = Caller::device(device, presence);
+            let caller = Caller::device(device, admitted.scopes, presence);
             tokio::spawn(services::serve_link(self.clone(), link.clone(), caller));
         }
         self.inner
@@ -417,6 +463,18 @@ async fn say_and_close(carrier: &mut Carrier, packet: Vec<u8>) -> io::Result<()>
     // The other end closes when it has read it.
     while carrier.reader.read().await?.is_some() {}
     Ok(())
+}
+
+fn device_of(hello: &DeviceHello) -> DeviceId {
+    hello.certificate.identity().device_id()
+}
+
+/// What a client that does nothing wrong hears again and again is nothing for the audit.
+fn is_routine(refusal: Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Pending | Refusal::LinkExpired | Refusal::StaleEpoch
+    )
 }
 
 fn decided(decision: Decision) -> Decided {

@@ -65,6 +65,15 @@ pub const TAIL_BYTES_MAX: usize = 4 << 20;
 /// Idempotency receipts that are kept, of all devices together: hours of work, far longer than any retry. Older ones
 /// go, and their keys count as new.
 pub const RECEIPTS_MAX: usize = 4096;
+/// Rows of the audit about who gets in, and as many about links and refusals: all of them, with those about mutations, are
+/// one answer within a message. Older ones of the same sort go.
+pub const AUDIT_MAX: u64 = 2048;
+/// Rows of the audit about mutations. Older ones go.
+pub const AUDIT_MUTATIONS_MAX: u64 = 4096;
+/// Links and refusals of different sorts that are gathered for the audit. Further ones are only counted.
+pub const AUDIT_GATHERED_MAX: usize = 64;
+/// How long they are gathered: what a crash may lose, and how seldom a flood of them is written.
+pub const AUDIT_PAUSE: Duration = Duration::from_secs(5);
 /// Devices that are known, in any state. Past it those denied or met on a trusted carrier go, then the longest
 /// revoked; when all are enrolled or pending no further invitation is made.
 pub const DEVICES_MAX: usize = 1024;
@@ -133,7 +142,7 @@ pub const KEY_FILE_MAX: usize = 4096;
 pub const HALF_OPEN_MAX: usize = 256;
 /// Such connections of one enrolled device, whose first message may be a recording. The device's oldest is closed for one
 /// more.
-pub const HALF_OPEN_DEVICE_MAX: u32 = 4;
+pub const HALF_OPEN_DEVICE_MAX: usize = 4;
 /// Sources whose bad behaviour is remembered. Past it the one seen longest ago is forgotten.
 pub const SOURCES_MAX: usize = 4096;
 /// Bad handshakes of one source that count. More make it no worse, so that it is forgiven within minutes.

@@ -8,20 +8,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use keepline_carrier::entropy;
 use keepline_carrier::link::{CarrierEnd, Link};
-use keepline_carrier::packet::Carrier;
+use keepline_carrier::packet::{Carrier, Kind};
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::handshake::VERSIONS;
-use keepline_protocol::id::LinkId;
+use keepline_protocol::id::{DeviceId, LinkId};
 use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::refusal::Refusal;
+use keepline_protocol::scope::Scopes;
 use tokio::sync::watch;
 
-use crate::bounds::{KEY_FILE_MAX, REPLAY_DAEMON_MAX, REPLAY_LOOK};
+use crate::bounds::{AUDIT_PAUSE, KEY_FILE_MAX, REPLAY_DAEMON_MAX, REPLAY_LOOK};
 use crate::clients::Clients;
 use crate::links::Links;
 use crate::services::{self, Caller};
-use crate::session::{Session, files};
+use crate::session::audit::Event;
+use crate::session::store::KEY_FILE;
+use crate::session::{Session, Standing, files};
 use crate::terminals::Terminals;
 
 /// What a daemon is started with.
@@ -45,7 +48,9 @@ pub struct Daemon {
 
 pub(crate) struct Inner {
     pub(crate) config: Config,
-    pub(crate) credentials: Credentials,
+    credentials: Mutex<Arc<Credentials>>,
+    /// Held while the key is rotated.
+    rotating: tokio::sync::Mutex<()>,
     pub(crate) name: String,
     pub(crate) session: Session,
     pub(crate) terminals: Arc<Terminals>,
@@ -64,15 +69,17 @@ impl Daemon {
         let session = Session::open(&config.state_dir)?;
         let credentials = credentials(session.state_dir())?;
         let terminals = Terminals::start(session.clone(), config.socket.clone())?;
+        let links = Links::new(config.lease, Arc::clone(session.gathered()));
         let inner = Inner {
-            credentials,
+            credentials: Mutex::new(Arc::new(credentials)),
+            rotating: tokio::sync::Mutex::default(),
             name: hostname::get()
                 .map(|name| name.to_string_lossy().into_owned())
                 .unwrap_or_default(),
             clients: Clients::start(session.clone()),
             session,
             terminals,
-            links: Links::new(config.lease),
+            links,
             listeners: Mutex::new(Vec::new()),
             stopping: watch::channel(false).0,
             config,
@@ -81,7 +88,7 @@ impl Daemon {
             inner: Arc::new(inner),
         };
         tokio::spawn(daemon.clone().follow_decisions());
-        tokio::spawn(daemon.clone().bound_replay());
+        tokio::spawn(daemon.clone().tidy());
         Ok(daemon)
     }
 
@@ -167,24 +174,81 @@ impl Daemon {
     /// What is shown of the daemon's identity.
     #[must_use]
     pub fn fingerprint(&self) -> String {
-        self.inner.credentials.identity().fingerprint()
+        self.credentials().identity().fingerprint()
     }
 
-    /// Ends the links of devices that were revoked.
-    async fn follow_decisions(self) {
-        let mut decisions = self.inner.session.decisions();
-        while decisions.changed().await.is_ok() {
-            self.inner.links.close_refused(&self.inner.session);
+    /// The keys as they are now. A handshake takes them once, so that a rotation falls between two of them.
+    pub(crate) fn credentials(&self) -> Arc<Credentials> {
+        let credentials = self.inner.credentials.lock();
+        Arc::clone(&credentials.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes another Noise key under the same identity, and gives its serial. Links that are open go on.
+    pub(crate) async fn rotate_key(&self, by: Option<DeviceId>) -> Result<u64, Failure> {
+        let _turn = self.inner.rotating.lock().await;
+        let rotated = self.credentials().rotated(&entropy());
+        let path = self.inner.session.state_dir().join(KEY_FILE);
+        let text = rotated.to_file();
+        // Durable before anybody meets it: peers refuse the older one from then on.
+        tokio::task::spawn_blocking(move || files::write_atomic(&path, text.as_bytes()))
+            .await
+            .map_err(|_| Failure::new(Code::Internal, "writing the key file panicked"))??;
+        let serial = rotated.certificate().serial();
+        *self
+            .inner
+            .credentials
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(rotated);
+        let gathered = self.inner.session.gathered();
+        gathered.note(Event::KeyRotated, by, &serial.to_string(), None);
+        Ok(serial)
+    }
+
+    /// What a device may do on a carrier of this kind: what it was given, and what the carrier's listener gives to every
+    /// key that was not revoked.
+    pub(crate) fn rights(&self, device: DeviceId, kind: Kind) -> Result<Scopes, Refusal> {
+        let session = &self.inner.session;
+        let listeners = self.listeners_scopes(kind);
+        match session.standing(device) {
+            Some(Standing::Revoked) => Err(Refusal::Revoked),
+            Some(Standing::Denied) if listeners == Scopes::NONE => Err(Refusal::Denied),
+            _ => Ok(session.scopes(device).union(listeners)),
         }
     }
 
-    /// Keeps what all links hold for replay within its bound.
-    async fn bound_replay(self) {
+    /// What a listener gives to every key, because who reaches it is trusted: `admin` only on this machine itself.
+    pub(crate) fn listeners_scopes(&self, kind: Kind) -> Scopes {
+        match kind {
+            Kind::Unix | Kind::Memory => Scopes::ALL,
+            Kind::WebSocket if self.inner.config.trust_network => Scopes::INVITED,
+            Kind::WebSocket => Scopes::NONE,
+        }
+    }
+
+    /// Ends the links of devices that may not have one any more, or may do something else than when it was opened.
+    async fn follow_decisions(self) {
+        let mut decisions = self.inner.session.decisions();
+        while decisions.changed().await.is_ok() {
+            let rights = |device, kind| self.rights(device, kind);
+            self.inner.links.close_changed(rights);
+        }
+    }
+
+    /// From time to time: keeps what all links hold for replay within its bound, and writes what was gathered for the
+    /// audit.
+    async fn tidy(self) {
         let mut look = tokio::time::interval(REPLAY_LOOK);
+        let mut write = tokio::time::interval(AUDIT_PAUSE);
+        let session = &self.inner.session;
         loop {
             tokio::select! {
                 () = self.stopped() => return,
                 _ = look.tick() => self.inner.links.shed(REPLAY_DAEMON_MAX),
+                _ = write.tick(), if !session.gathered().is_empty() => {
+                    if let Err(failure) = session.write_audit().await {
+                        tracing::error!(%failure, "the audit could not be written");
+                    }
+                }
             }
         }
     }
@@ -218,7 +282,7 @@ pub(crate) fn now_ms() -> u64 {
 
 /// The daemon's keys, made at its first start.
 fn credentials(state_dir: &Path) -> Result<Credentials, Failure> {
-    let path = state_dir.join("daemon.key");
+    let path = state_dir.join(KEY_FILE);
     match files::read_private(&path, KEY_FILE_MAX)? {
         Some(bytes) => String::from_utf8(bytes)
             .ok()

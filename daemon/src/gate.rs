@@ -16,7 +16,8 @@
 //!
 //! The core is pure: the time is an argument.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,12 +60,17 @@ impl Behaviour {
     }
 }
 
+/// What an account holds, and is remembered for: beside each other, so that weighing all of them looks nothing up.
+struct Held {
+    /// The oldest first.
+    places: VecDeque<u64>,
+    behaviour: Behaviour,
+}
+
 /// The places. `T` is what tells their holders that they have lost them.
 struct Table<T> {
-    /// By age.
-    places: BTreeMap<u64, (Account, T)>,
-    /// How many places each account has.
-    held: HashMap<Account, u32>,
+    places: HashMap<u64, (Account, T)>,
+    held: HashMap<Account, Held>,
     behaviour: HashMap<Account, Behaviour>,
     next: u64,
 }
@@ -72,7 +78,7 @@ struct Table<T> {
 impl<T> Table<T> {
     fn new() -> Self {
         Table {
-            places: BTreeMap::new(),
+            places: HashMap::new(),
             held: HashMap::new(),
             behaviour: HashMap::new(),
             next: 0,
@@ -94,35 +100,34 @@ impl<T> Table<T> {
 
     fn put(&mut self, number: u64, account: Account, notice: T) {
         self.places.insert(number, (account, notice));
-        *self.held.entry(account).or_default() += 1;
+        let good = Behaviour {
+            bad: 0,
+            at: Duration::ZERO,
+        };
+        let behaviour = &self.behaviour;
+        let held = self.held.entry(account).or_insert_with(|| Held {
+            places: VecDeque::new(),
+            behaviour: behaviour.get(&account).copied().unwrap_or(good),
+        });
+        // One that moved to its device is among the newest there, though it may be older.
+        held.places.push_back(number);
     }
 
     /// The oldest place of the source that weighs most; among equals the older place.
     fn weightiest(&self, now: Duration) -> Option<u64> {
-        let weight = |account: &Account| {
-            let bad = self
-                .behaviour
-                .get(account)
-                .map_or(0, |known| known.now(now));
-            u64::from(self.held.get(account).copied().unwrap_or_default()) * u64::from(1 + bad)
-        };
-        let mut worst: Option<(u64, u64)> = None;
-        for (number, (account, _)) in &self.places {
-            if matches!(account, Account::Source(_)) {
-                let weight = weight(account);
-                if worst.is_none_or(|(_, most)| weight > most) {
-                    worst = Some((*number, weight));
-                }
-            }
-        }
-        worst.map(|(number, _)| number)
+        let sources = self.held.iter().filter_map(|(account, held)| {
+            let oldest = *held.places.front()?;
+            let weight = held.places.len() as u64 * u64::from(1 + held.behaviour.now(now));
+            matches!(account, Account::Source(_)).then_some((weight, Reverse(oldest)))
+        });
+        sources.max().map(|(_, Reverse(oldest))| oldest)
     }
 
     fn leave(&mut self, number: u64) -> Option<T> {
         let (account, notice) = self.places.remove(&number)?;
         if let Some(held) = self.held.get_mut(&account) {
-            *held -= 1;
-            if *held == 0 {
+            held.places.retain(|place| *place != number);
+            if held.places.is_empty() {
                 self.held.remove(&account);
             }
         }
@@ -135,18 +140,10 @@ impl<T> Table<T> {
         let Some(notice) = self.leave(number) else {
             return;
         };
-        if self
-            .held
-            .get(&account)
-            .is_some_and(|held| *held >= HALF_OPEN_DEVICE_MAX)
-        {
-            let mut of_device = self
-                .places
-                .iter()
-                .filter(|(_, (other, _))| *other == account);
-            if let Some(oldest) = of_device.next().map(|(number, _)| *number) {
-                self.leave(oldest);
-            }
+        let held = self.held.get(&account).map(|held| &held.places);
+        let full = held.filter(|places| places.len() >= HALF_OPEN_DEVICE_MAX);
+        if let Some(oldest) = full.and_then(|places| places.front().copied()) {
+            self.leave(oldest);
         }
         self.put(number, account, notice);
     }
@@ -168,6 +165,10 @@ impl<T> Table<T> {
             .or_insert(Behaviour { bad: 0, at: now });
         known.bad = (known.now(now) + 1).min(BAD_BEHAVIOUR_MAX);
         known.at = now;
+        let known = *known;
+        if let Some(held) = self.held.get_mut(&account) {
+            held.behaviour = known;
+        }
     }
 }
 
@@ -274,7 +275,10 @@ mod tests {
         assert_eq!(table.places.len(), HALF_OPEN_MAX);
         assert!(table.places.contains_key(&honest));
         assert!(!table.places.contains_key(&first));
-        assert_eq!(table.held[&address("10.0.0.2")] as usize, HALF_OPEN_MAX - 1);
+        assert_eq!(
+            table.held[&address("10.0.0.2")].places.len(),
+            HALF_OPEN_MAX - 1
+        );
     }
 
     #[test]
@@ -283,7 +287,8 @@ mod tests {
         let numbers: Vec<u64> = (0..HALF_OPEN_MAX as u128 + 3)
             .map(|number| table.enter(Account::Source(number), (), NOW))
             .collect();
-        let kept: Vec<u64> = table.places.keys().copied().collect();
+        let mut kept: Vec<u64> = table.places.keys().copied().collect();
+        kept.sort_unstable();
         assert_eq!(kept, numbers[3..]);
     }
 
@@ -299,7 +304,8 @@ mod tests {
                 table.enter(good, (), now);
                 table.enter(bad, (), now);
             }
-            (table.held[&good], table.held[&bad])
+            let places = |account| table.held[account].places.len();
+            (places(&good), places(&bad))
         };
         let (well, badly) = fill(&mut table, NOW);
         assert!(badly > 0, "nobody is banned");
@@ -340,7 +346,7 @@ mod tests {
         assert!(!table.places.contains_key(&proved));
         assert!(table.places.contains_key(&other));
         assert_eq!(
-            table.held[&Account::Device(device(1))],
+            table.held[&Account::Device(device(1))].places.len(),
             HALF_OPEN_DEVICE_MAX
         );
     }

@@ -19,9 +19,11 @@
 //! | `services` | requests and conversations on streams |
 //! | `listener` | TCP connections and what they may cost before they are authenticated |
 //! | `clients` | who is connected, and how the graph follows |
+//! | [`descriptors`] | how many files may be open |
 //! | [`bounds`] | every limit |
 
 pub mod bounds;
+pub mod descriptors;
 pub mod session;
 pub mod terminal;
 

@@ -1,7 +1,7 @@
 //! The links of this daemon: one entry each, from its first carrier to the end of its lease.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use keepline_carrier::link::{Link, Phase};
@@ -12,26 +12,28 @@ use keepline_protocol::handshake::{DeviceHello, LinkRequest};
 use keepline_protocol::id::{DeviceId, LinkId};
 use keepline_protocol::identity::Role;
 use keepline_protocol::refusal::Refusal;
+use keepline_protocol::scope::Scopes;
 
 use crate::bounds::{LINKS_DEVICE_MAX, LINKS_ENDED_MAX, LINKS_MAX, REPLAY_DAEMON_MAX};
 use crate::daemon::now_ms;
-use crate::session::{Session, Standing};
+use crate::session::audit::{Event, Gathered};
 
 pub(crate) struct Links {
     lease: Duration,
     table: Mutex<Table>,
 }
 
-#[derive(Default)]
 struct Table {
     entries: HashMap<LinkId, Entry>,
     /// Links that were, the newest last. An attempt that was on its way for long must not open one of them again.
     ended: VecDeque<LinkId>,
+    gathered: Arc<Gathered>,
 }
 
 impl Table {
     fn end(&mut self, id: LinkId, refusal: Refusal) {
         if let Some(entry) = self.entries.remove(&id) {
+            entry.note(&self.gathered, Event::LinkEnded, refusal.name());
             entry.link.close(refusal);
             self.ended.push_back(id);
             if self.ended.len() > LINKS_ENDED_MAX {
@@ -59,6 +61,7 @@ struct Entry {
     client: String,
     epoch: u32,
     carrier: Kind,
+    scopes: Scopes,
     peer: String,
     opened_ms: u64,
     changed_ms: u64,
@@ -70,13 +73,19 @@ pub(crate) struct Admitted {
     /// The link is new: nobody serves it yet.
     pub(crate) new: bool,
     pub(crate) cursors: [u64; 4],
+    /// What its device may do on it, from its first carrier to its end.
+    pub(crate) scopes: Scopes,
 }
 
 impl Links {
-    pub(crate) fn new(lease: Duration) -> Self {
+    pub(crate) fn new(lease: Duration, gathered: Arc<Gathered>) -> Self {
         Links {
             lease,
-            table: Mutex::new(Table::default()),
+            table: Mutex::new(Table {
+                entries: HashMap::new(),
+                ended: VecDeque::new(),
+                gathered,
+            }),
         }
     }
 
@@ -90,7 +99,11 @@ impl Links {
 
     /// What [`admit`](Self::admit) would answer a message 1 of IK: the link's cursors and the frames that the client misses.
     /// Nothing is changed, because the message may be a recording.
-    pub(crate) fn foresee(&self, hello: &DeviceHello) -> Result<([u64; 4], Vec<Frame>), Refusal> {
+    pub(crate) fn foresee(
+        &self,
+        hello: &DeviceHello,
+        scopes: Scopes,
+    ) -> Result<([u64; 4], Vec<Frame>), Refusal> {
         let LinkRequest { id, epoch, cursors } = hello.link;
         let device = hello.certificate.identity().device_id();
         let table = self.table();
@@ -101,7 +114,7 @@ impl Links {
             (Some(entry), _) if epoch <= entry.epoch => Err(Refusal::StaleEpoch),
             (Some(entry), cursors) => {
                 let cursors = cursors.unwrap_or_default();
-                if entry.link.can_resume(cursors) {
+                if entry.scopes == scopes && entry.link.can_resume(cursors) {
                     Ok((entry.link.cursors(), entry.link.ahead(cursors)))
                 } else {
                     Err(Refusal::LinkExpired)
@@ -112,12 +125,12 @@ impl Links {
 
     /// Gives an authenticated carrier its link, and commits its epoch: the carrier before it is fenced off.
     ///
-    /// A link is resumed only by the device that opened it and only by a higher epoch. A new link of the same device and
-    /// client ends the older one.
+    /// A link is resumed only by the device that opened it, only by a higher epoch, and only with the same scopes: those of
+    /// this carrier. A new link of the same device and client ends the older one.
     pub(crate) fn admit(
         &self,
         hello: &DeviceHello,
-        kind: Kind,
+        (kind, scopes): (Kind, Scopes),
         peer: &str,
     ) -> Result<Admitted, Refusal> {
         let device = hello.certificate.identity().device_id();
@@ -138,7 +151,7 @@ impl Links {
             entry.changed_ms = now_ms();
             entry.link.fence();
             let link = entry.link.clone();
-            if !link.can_resume(peer_cursors) {
+            if entry.scopes != scopes || !link.can_resume(peer_cursors) {
                 table.end(id, Refusal::LinkExpired);
                 return Err(Refusal::LinkExpired);
             }
@@ -147,6 +160,7 @@ impl Links {
                 link,
                 new: false,
                 cursors,
+                scopes,
             });
         }
         if cursors.is_some() || table.ended.contains(&id) {
@@ -170,15 +184,18 @@ impl Links {
             client: hello.client.clone(),
             epoch,
             carrier: kind,
+            scopes,
             peer: peer.to_owned(),
             opened_ms: now,
             changed_ms: now,
         };
+        entry.note(&table.gathered, Event::LinkOpened, kind.name());
         table.entries.insert(id, entry);
         Ok(Admitted {
             link,
             new: true,
             cursors: [0; 4],
+            scopes,
         })
     }
 
@@ -264,12 +281,11 @@ impl Links {
         self.table().end_those(|_| Some(refusal));
     }
 
-    /// Ends the links of devices that may not have one any more.
-    pub(crate) fn close_refused(&self, session: &Session) {
-        let reason = |entry: &Entry| match session.standing(entry.device) {
-            Some(Standing::Revoked) => Some(Refusal::Revoked),
-            Some(Standing::Denied) => Some(Refusal::Denied),
-            _ => None,
+    /// Ends the links of devices that may not have one any more, or to which `rights` gives other scopes now.
+    pub(crate) fn close_changed(&self, rights: impl Fn(DeviceId, Kind) -> Result<Scopes, Refusal>) {
+        let reason = |entry: &Entry| match rights(entry.device, entry.carrier) {
+            Ok(scopes) => (scopes != entry.scopes).then_some(Refusal::LinkExpired),
+            Err(refusal) => Some(refusal),
         };
         self.table().end_those(reason);
     }
@@ -312,6 +328,10 @@ impl Links {
 }
 
 impl Entry {
+    fn note(&self, gathered: &Gathered, event: Event, detail: &str) {
+        gathered.note(event, Some(self.device), detail, Some(&self.peer));
+    }
+
     fn is_up(&self) -> bool {
         matches!(*self.link.phase().borrow(), Phase::Up(_))
     }
@@ -343,12 +363,12 @@ mod tests {
     }
 
     fn admit(links: &Links, hello: &DeviceHello) -> Result<Admitted, Refusal> {
-        links.admit(hello, Kind::Memory, "test")
+        links.admit(hello, (Kind::Memory, Scopes::ALL), "test")
     }
 
     #[test]
     fn an_ended_links_id_opens_nothing() {
-        let links = Links::new(Duration::from_secs(1));
+        let links = Links::new(Duration::from_secs(1), Arc::default());
         let first = hello("a", 1, 1, None);
         assert!(admit(&links, &first).unwrap().new);
         // The client never heard of it, and asks again.
@@ -358,14 +378,42 @@ mod tests {
         // Another link of the same client takes its place; the old attempt is still on its way.
         assert!(admit(&links, &hello("a", 2, 1, None)).unwrap().new);
         let late = hello("a", 1, 9, None);
-        assert_eq!(links.foresee(&late).err(), Some(Refusal::LinkExpired));
+        assert_eq!(
+            links.foresee(&late, Scopes::ALL).err(),
+            Some(Refusal::LinkExpired)
+        );
         assert_eq!(admit(&links, &late).err(), Some(Refusal::LinkExpired));
         assert_eq!(links.connections().len(), 1);
     }
 
     #[test]
+    fn a_link_is_not_resumed_where_its_device_may_do_something_else() {
+        let links = Links::new(Duration::from_secs(1), Arc::default());
+        let first = hello("a", 1, 1, None);
+        assert!(admit(&links, &first).unwrap().new);
+        let view = Scopes::of(&["view"]).unwrap();
+        let next = hello("a", 1, 2, Some([0; 4]));
+        assert_eq!(links.foresee(&next, view).err(), Some(Refusal::LinkExpired));
+        let elsewhere = links.admit(&next, (Kind::WebSocket, view), "test");
+        assert_eq!(elsewhere.err(), Some(Refusal::LinkExpired));
+        assert!(links.connections().is_empty());
+
+        assert!(admit(&links, &hello("a", 2, 1, None)).unwrap().new);
+        links.close_changed(|_, _| Ok(Scopes::ALL));
+        assert_eq!(links.connections().len(), 1);
+        links.close_changed(|_, _| Ok(view));
+        assert!(links.connections().is_empty());
+        let noted = links.table().gathered.take();
+        let counts: Vec<_> = noted
+            .iter()
+            .map(|(_, entry)| (&*entry.event, entry.count))
+            .collect();
+        assert_eq!(counts, [("link-opened", 2), ("link-ended", 2)]);
+    }
+
+    #[test]
     fn a_device_has_so_many_links_and_no_more() {
-        let links = Links::new(Duration::from_secs(1));
+        let links = Links::new(Duration::from_secs(1), Arc::default());
         for number in 0..LINKS_DEVICE_MAX {
             let client = format!("client-{number}");
             let number = u8::try_from(number).unwrap();
@@ -379,7 +427,7 @@ mod tests {
 
     #[tokio::test]
     async fn replay_beyond_the_bound_costs_the_longest_detached_its_lease() {
-        let links = Links::new(Duration::from_secs(1));
+        let links = Links::new(Duration::from_secs(1), Arc::default());
         let mut kept = Vec::new();
         for number in 0..4 {
             let client = format!("client-{number}");

@@ -34,7 +34,8 @@ macro_rules! checks {
 const METHODS: &[Checks] = checks! {
     SessionSnapshot SessionEvents WorkspaceNew WorkspaceRename WorkspaceClose TerminalNew TerminalRename TerminalClose
     TerminalResize TerminalSend TerminalSignal TerminalRead TerminalAttach RemoteInvite RemotePending RemoteApprove
-    RemoteDeny RemoteDevices RemoteConnections RemoteRevoke ServerStatus ServerStop
+    RemoteDeny RemoteDevices RemoteConnections RemoteRevoke RemoteScope RemoteRotateKey ServerStatus
+    ServerStop ServerAudit
 };
 
 fn wire<T: Serialize>(number: u16, value: &T) -> Message {

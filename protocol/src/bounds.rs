@@ -82,6 +82,11 @@ pub const DEAD_AFTER: (Duration, Duration) = (Duration::from_secs(2), Duration::
 /// Shortest silence after a probe that somebody asked for, because the machine woke or changed its network: then death is
 /// likely, and waiting for it is what a person sees. The longest one is that of [`DEAD_AFTER`].
 pub const PROBED_DEAD_AFTER: Duration = Duration::from_millis(500);
+/// Between two looks at the clock while an answer is awaited: so a pause of this process is told from the peer's silence.
+pub const AWAITED_LOOK: Duration = Duration::from_millis(500);
+/// How much later than it was due a look may come before it follows that this process was stopped or asleep, and the peer
+/// is given its time anew.
+pub const ASLEEP_AFTER: Duration = Duration::from_secs(1);
 /// Packets under one key, and the time with one: Noise asks for a change long before AES-GCM's limits, and what is taken
 /// from a process then opens little of what was said before. The sender changes its key and says so.
 pub const REKEY_PACKETS: u64 = 65_536;

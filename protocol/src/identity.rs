@@ -143,6 +143,13 @@ impl Credentials {
         }
     }
 
+    /// The same identity with another Noise key, from 32 bytes of fresh entropy, and the next serial.
+    #[must_use]
+    pub fn rotated(&self, entropy: &[u8; 32]) -> Self {
+        let serial = self.certificate.serial.saturating_add(1);
+        Self::assemble(self.role, self.identity.to_bytes(), *entropy, serial)
+    }
+
     /// The text of the key file. It holds both secrets; the file must be its owner's alone.
     #[must_use]
     pub fn to_file(&self) -> String {
@@ -304,5 +311,18 @@ mod tests {
         assert_eq!(again.certificate(), device.certificate());
         assert_eq!(again.noise_secret(), device.noise_secret());
         assert!(Credentials::from_file(Role::Device, "{}").is_err());
+    }
+
+    #[test]
+    fn a_rotated_key_is_the_same_identitys_with_a_higher_serial() {
+        let first = Credentials::generate(Role::Device, &[9; 64]);
+        let second = first.rotated(&[7; 32]);
+        let (old, new) = (first.certificate(), second.certificate());
+        assert_eq!(new.identity(), old.identity());
+        assert_eq!((old.serial(), new.serial()), (1, 2));
+        assert_ne!(new.noise_key(), old.noise_key());
+        assert_eq!(new.verify(Role::Device, &new.noise_key()), Ok(()));
+        let again = Credentials::from_file(Role::Device, &second.to_file()).unwrap();
+        assert_eq!(again.certificate(), new);
     }
 }

@@ -14,6 +14,7 @@
 //! | [`lane`], [`stream`] | sequences, acknowledgement and replay; credit and fairness |
 //! | [`link`] | the root type [`Link`](link::Link), which drives all of the above |
 //! | [`message`], [`registry`], [`api`] | messages by method number and their structs |
+//! | [`scope`] | what a device may do |
 //! | [`record`] | what an attachment carries once it is open |
 //! | [`bounds`] | every limit, with its unit and its reason |
 
@@ -34,6 +35,7 @@ pub mod message;
 pub mod record;
 pub mod refusal;
 pub mod registry;
+pub mod scope;
 #[cfg(test)]
 mod simulation;
 pub mod stream;

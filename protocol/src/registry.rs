@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::{Empty, Path, Receipt, layout, notification, remote, server, session, terminal};
+use crate::scope::Scope;
 
 /// Set in the number of every answer.
 pub const ANSWER: u16 = 0x8000;
@@ -20,7 +21,7 @@ pub const RESET: u16 = 0x0f02;
 /// A [`record`](crate::record) on an open attachment: this number plus the record's kind.
 pub const RECORD: u16 = 0x0f80;
 
-/// What a request does to the daemon, which decides how it may be repeated and who may send it.
+/// What a request does to the daemon, which decides how it may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes nothing; may be repeated.
@@ -33,8 +34,6 @@ pub enum Effect {
     Once,
     /// Opens a conversation on its stream.
     Stream,
-    /// Needs the `admin` scope.
-    Admin,
 }
 
 /// A request and its answer.
@@ -45,6 +44,8 @@ pub trait Method {
     const NAME: &'static str;
     /// What it does.
     const EFFECT: Effect;
+    /// What its sender must be allowed.
+    const SCOPE: Scope;
     /// Its parameters.
     type Params: Serialize + DeserializeOwned + Send + 'static;
     /// Its answer.
@@ -60,6 +61,8 @@ pub struct Entry {
     pub name: &'static str,
     /// What it does.
     pub effect: Effect,
+    /// What its sender must be allowed.
+    pub scope: Scope,
     /// Postcard bytes of JSON parameters.
     pub params_from_json: fn(serde_json::Value) -> Result<Vec<u8>, serde_json::Error>,
     /// JSON of an answer's postcard bytes.
@@ -89,7 +92,7 @@ fn answer_to_json<M: Method>(bytes: &[u8]) -> Result<Box<serde_json::value::RawV
 }
 
 macro_rules! methods {
-    ($($number:literal $name:literal $method:ident: $effect:ident ($params:ty) -> $answer:ty;)*) => {
+    ($($number:literal $name:literal $method:ident: $effect:ident $scope:ident ($params:ty) -> $answer:ty;)*) => {
         /// One type per method; see the registry's table in `spec`.
         pub mod method {
             $(#[doc = concat!("`", $name, "`")] pub enum $method {})*
@@ -98,6 +101,7 @@ macro_rules! methods {
             const NUMBER: u16 = $number;
             const NAME: &'static str = $name;
             const EFFECT: Effect = Effect::$effect;
+            const SCOPE: Scope = Scope::$scope;
             type Params = $params;
             type Answer = $answer;
         })*
@@ -107,6 +111,7 @@ macro_rules! methods {
             number: $number,
             name: $name,
             effect: Effect::$effect,
+            scope: Scope::$scope,
             params_from_json: params_from_json::<method::$method>,
             answer_to_json: answer_to_json::<method::$method>,
         },)*];
@@ -114,51 +119,54 @@ macro_rules! methods {
 }
 
 methods! {
-    0x0101 "session.snapshot" SessionSnapshot: Read (Empty) -> session::Snapshot;
-    0x0102 "session.events" SessionEvents: Stream (session::Events) -> session::EventsStarted;
-    0x0201 "workspace.new" WorkspaceNew: Mutation (layout::WorkspaceNew) -> Receipt<Path>;
-    0x0202 "workspace.rename" WorkspaceRename: Mutation (layout::WorkspaceRename) -> Receipt<Path>;
-    0x0203 "workspace.close" WorkspaceClose: Mutation (layout::WorkspaceClose) -> Receipt<Path>;
-    0x0204 "workspace.move" WorkspaceMove: Mutation (layout::WorkspaceMove) -> Receipt<Path>;
-    0x0205 "workspace.focus" WorkspaceFocus: Mutation (layout::WorkspaceFocus) -> Receipt<Path>;
-    0x0301 "terminal.new" TerminalNew: Mutation (terminal::TerminalNew) -> Receipt<Path>;
-    0x0302 "terminal.rename" TerminalRename: Mutation (terminal::TerminalRename) -> Receipt<Path>;
-    0x0303 "terminal.close" TerminalClose: Mutation (terminal::TerminalClose) -> Receipt<Path>;
-    0x0304 "terminal.resize" TerminalResize: Mutation (terminal::TerminalResize) -> Receipt<Path>;
-    0x0305 "terminal.send" TerminalSend: Input (terminal::TerminalSend) -> terminal::Sent;
-    0x0306 "terminal.signal" TerminalSignal: Once (terminal::TerminalSignal) -> Empty;
-    0x0307 "terminal.read" TerminalRead: Read (terminal::TerminalRead) -> terminal::ScreenText;
-    0x0308 "terminal.attach" TerminalAttach: Stream (terminal::TerminalAttach) -> terminal::Attached;
-    0x0401 "remote.invite" RemoteInvite: Admin (remote::Invite) -> remote::Invited;
-    0x0402 "remote.pending" RemotePending: Admin (Empty) -> remote::PendingDevices;
-    0x0403 "remote.approve" RemoteApprove: Admin (remote::DeviceRef) -> remote::DeviceChanged;
-    0x0404 "remote.deny" RemoteDeny: Admin (remote::DeviceRef) -> remote::DeviceChanged;
-    0x0405 "remote.devices" RemoteDevices: Admin (Empty) -> remote::Devices;
-    0x0406 "remote.connections" RemoteConnections: Admin (Empty) -> remote::Connections;
-    0x0407 "remote.revoke" RemoteRevoke: Admin (remote::DeviceRef) -> remote::DeviceChanged;
-    0x0501 "server.status" ServerStatus: Read (Empty) -> server::Status;
-    0x0502 "server.stop" ServerStop: Admin (Empty) -> Empty;
-    0x0601 "screen.new" ScreenNew: Mutation (layout::ScreenNew) -> Receipt<Path>;
-    0x0602 "screen.rename" ScreenRename: Mutation (layout::ScreenRename) -> Receipt<Path>;
-    0x0603 "screen.move" ScreenMove: Mutation (layout::ScreenMove) -> Receipt<Path>;
-    0x0604 "screen.focus" ScreenFocus: Mutation (layout::ScreenFocus) -> Receipt<Path>;
-    0x0605 "screen.close" ScreenClose: Mutation (layout::ScreenClose) -> Receipt<Path>;
-    0x0611 "pane.split" PaneSplit: Mutation (layout::PaneSplit) -> Receipt<Path>;
-    0x0612 "pane.move" PaneMove: Mutation (layout::PaneMove) -> Receipt<Path>;
-    0x0613 "pane.resize" PaneResize: Mutation (layout::PaneResize) -> Receipt<Path>;
-    0x0614 "pane.focus" PaneFocus: Mutation (layout::PaneFocus) -> Receipt<Path>;
-    0x0615 "pane.zoom" PaneZoom: Mutation (layout::PaneZoom) -> Receipt<Path>;
-    0x0616 "pane.close" PaneClose: Mutation (layout::PaneClose) -> Receipt<Path>;
-    0x0621 "tab.new" TabNew: Mutation (layout::TabNew) -> Receipt<Path>;
-    0x0622 "tab.rename" TabRename: Mutation (layout::TabRename) -> Receipt<Path>;
-    0x0623 "tab.move" TabMove: Mutation (layout::TabMove) -> Receipt<Path>;
-    0x0624 "tab.focus" TabFocus: Mutation (layout::TabFocus) -> Receipt<Path>;
-    0x0625 "tab.close" TabClose: Mutation (layout::TabClose) -> Receipt<Path>;
-    0x0631 "layout.export" LayoutExport: Read (layout::LayoutExport) -> layout::Layout;
-    0x0632 "layout.apply" LayoutApply: Mutation (layout::LayoutApply) -> Receipt<Path>;
-    0x0701 "notification.post" NotificationPost: Mutation (notification::NotificationPost) -> Receipt<notification::Posted>;
-    0x0702 "notification.ack" NotificationAck: Mutation (notification::NotificationAck) -> Receipt<notification::Marked>;
-    0x0703 "notification.clear" NotificationClear: Mutation (notification::NotificationClear) -> Receipt<notification::Marked>;
+    0x0101 "session.snapshot" SessionSnapshot: Read View (Empty) -> session::Snapshot;
+    0x0102 "session.events" SessionEvents: Stream View (session::Events) -> session::EventsStarted;
+    0x0201 "workspace.new" WorkspaceNew: Mutation Type (layout::WorkspaceNew) -> Receipt<Path>;
+    0x0202 "workspace.rename" WorkspaceRename: Mutation Type (layout::WorkspaceRename) -> Receipt<Path>;
+    0x0203 "workspace.close" WorkspaceClose: Mutation Type (layout::WorkspaceClose) -> Receipt<Path>;
+    0x0204 "workspace.move" WorkspaceMove: Mutation Type (layout::WorkspaceMove) -> Receipt<Path>;
+    0x0205 "workspace.focus" WorkspaceFocus: Mutation Type (layout::WorkspaceFocus) -> Receipt<Path>;
+    0x0301 "terminal.new" TerminalNew: Mutation Exec (terminal::TerminalNew) -> Receipt<Path>;
+    0x0302 "terminal.rename" TerminalRename: Mutation Type (terminal::TerminalRename) -> Receipt<Path>;
+    0x0303 "terminal.close" TerminalClose: Mutation Type (terminal::TerminalClose) -> Receipt<Path>;
+    0x0304 "terminal.resize" TerminalResize: Mutation Type (terminal::TerminalResize) -> Receipt<Path>;
+    0x0305 "terminal.send" TerminalSend: Input Type (terminal::TerminalSend) -> terminal::Sent;
+    0x0306 "terminal.signal" TerminalSignal: Once Type (terminal::TerminalSignal) -> Empty;
+    0x0307 "terminal.read" TerminalRead: Read View (terminal::TerminalRead) -> terminal::ScreenText;
+    0x0308 "terminal.attach" TerminalAttach: Stream View (terminal::TerminalAttach) -> terminal::Attached;
+    0x0401 "remote.invite" RemoteInvite: Once Admin (remote::Invite) -> remote::Invited;
+    0x0402 "remote.pending" RemotePending: Read Admin (Empty) -> remote::PendingDevices;
+    0x0403 "remote.approve" RemoteApprove: Once Admin (remote::DeviceRef) -> remote::DeviceChanged;
+    0x0404 "remote.deny" RemoteDeny: Once Admin (remote::DeviceRef) -> remote::DeviceChanged;
+    0x0405 "remote.devices" RemoteDevices: Read Admin (Empty) -> remote::Devices;
+    0x0406 "remote.connections" RemoteConnections: Read Admin (Empty) -> remote::Connections;
+    0x0407 "remote.revoke" RemoteRevoke: Once Admin (remote::DeviceRef) -> remote::DeviceChanged;
+    0x0408 "remote.scope" RemoteScope: Once Admin (remote::DeviceScopes) -> remote::DeviceChanged;
+    0x0409 "remote.rotate-key" RemoteRotateKey: Once Admin (Empty) -> remote::KeyRotated;
+    0x0501 "server.status" ServerStatus: Read View (Empty) -> server::Status;
+    0x0502 "server.stop" ServerStop: Once Admin (Empty) -> Empty;
+    0x0503 "server.audit" ServerAudit: Read Admin (server::AuditQuery) -> server::Audit;
+    0x0601 "screen.new" ScreenNew: Mutation Type (layout::ScreenNew) -> Receipt<Path>;
+    0x0602 "screen.rename" ScreenRename: Mutation Type (layout::ScreenRename) -> Receipt<Path>;
+    0x0603 "screen.move" ScreenMove: Mutation Type (layout::ScreenMove) -> Receipt<Path>;
+    0x0604 "screen.focus" ScreenFocus: Mutation Type (layout::ScreenFocus) -> Receipt<Path>;
+    0x0605 "screen.close" ScreenClose: Mutation Type (layout::ScreenClose) -> Receipt<Path>;
+    0x0611 "pane.split" PaneSplit: Mutation Type (layout::PaneSplit) -> Receipt<Path>;
+    0x0612 "pane.move" PaneMove: Mutation Type (layout::PaneMove) -> Receipt<Path>;
+    0x0613 "pane.resize" PaneResize: Mutation Type (layout::PaneResize) -> Receipt<Path>;
+    0x0614 "pane.focus" PaneFocus: Mutation Type (layout::PaneFocus) -> Receipt<Path>;
+    0x0615 "pane.zoom" PaneZoom: Mutation Type (layout::PaneZoom) -> Receipt<Path>;
+    0x0616 "pane.close" PaneClose: Mutation Type (layout::PaneClose) -> Receipt<Path>;
+    0x0621 "tab.new" TabNew: Mutation Type (layout::TabNew) -> Receipt<Path>;
+    0x0622 "tab.rename" TabRename: Mutation Type (layout::TabRename) -> Receipt<Path>;
+    0x0623 "tab.move" TabMove: Mutation Type (layout::TabMove) -> Receipt<Path>;
+    0x0624 "tab.focus" TabFocus: Mutation Type (layout::TabFocus) -> Receipt<Path>;
+    0x0625 "tab.close" TabClose: Mutation Type (layout::TabClose) -> Receipt<Path>;
+    0x0631 "layout.export" LayoutExport: Read View (layout::LayoutExport) -> layout::Layout;
+    0x0632 "layout.apply" LayoutApply: Mutation Type (layout::LayoutApply) -> Receipt<Path>;
+    0x0701 "notification.post" NotificationPost: Mutation Type (notification::NotificationPost) -> Receipt<notification::Posted>;
+    0x0702 "notification.ack" NotificationAck: Mutation Type (notification::NotificationAck) -> Receipt<notification::Marked>;
+    0x0703 "notification.clear" NotificationClear: Mutation Type (notification::NotificationClear) -> Receipt<notification::Marked>;
 }
 
 /// The method with this number.

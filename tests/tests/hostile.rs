@@ -1,5 +1,7 @@
 //! Proof 6: whoever has no business here gets one clear sentence or a closed connection, and the daemon goes on.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -125,7 +127,12 @@ fn read(file: &Path) -> Invitation {
 fn write(beside: &Path, name: &str, text: &str) -> PathBuf {
     let path = beside.with_file_name(name);
     std::fs::write(&path, text).unwrap();
+    open_to(&path, 0o600);
     path
+}
+
+fn open_to(file: &Path, mode: u32) {
+    std::fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -182,6 +189,12 @@ fn an_invitation_that_is_not_one_is_refused_in_one_sentence() {
         let changed = write(&file, "changed", &text);
         used.refuses(what, &changed, sentence);
     }
+
+    for mode in [0o644, 0o640] {
+        open_to(&file, mode);
+        used.refuses("a secret that others may read", &file, "others may read");
+    }
+    open_to(&file, 0o600);
 
     // None of all that has used it up.
     let (_machine, relay) = used.connects_with(&file);

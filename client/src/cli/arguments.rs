@@ -23,6 +23,9 @@ pub(super) struct Common {
     /// Talk to this machine's daemon, through its relay
     #[arg(long, global = true, value_name = "MACHINE")]
     pub(super) machine: Option<String>,
+    /// List on this machine and on every machine that is known here
+    #[arg(long, global = true, conflicts_with = "machine")]
+    pub(super) all_machines: bool,
     /// Print data as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -94,6 +97,12 @@ pub(super) enum ServerVerb {
     Start(ServerStartLine),
     /// Say whether the daemon serves
     Status,
+    /// Print who got in, who was refused, and who changed the session
+    Audit {
+        /// Only what this device did, or what was done to it: id, start of one, or name
+        #[arg(long, value_name = "DEVICE")]
+        device: Option<String>,
+    },
     /// End the daemon
     Stop {
         /// End its terminals too
@@ -140,6 +149,9 @@ pub(super) enum RemoteVerb {
         /// Where this daemon can be reached; may be given several times
         #[arg(long, value_name = "ROUTE")]
         route: Vec<String>,
+        /// What the device may do: view, type, files, exec, forward, admin [default: all but admin]
+        #[arg(long, value_name = "SCOPE,…", value_delimiter = ',')]
+        scope: Vec<String>,
     },
     /// List devices that wait for approval
     Pending,
@@ -161,6 +173,20 @@ pub(super) enum RemoteVerb {
     Revoke {
         /// Id, start of one, or name
         device: String,
+    },
+    /// Change what a device may do
+    Scope {
+        /// Id, start of one, or name
+        device: String,
+        /// All that it may do from now on: view, type, files, exec, forward, admin
+        #[arg(value_name = "SCOPE,…", value_delimiter = ',', required = true)]
+        scope: Vec<String>,
+    },
+    /// Take another key for links; enrolments stay, and the old key is refused
+    RotateKey {
+        /// This device's own key, and not the daemon's
+        #[arg(long, conflicts_with = "machine")]
+        device: bool,
     },
     /// Keep a link to a machine
     Connect {

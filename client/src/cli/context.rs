@@ -26,6 +26,12 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// [`Code::NotFound`] when it is not known; when the file cannot be written.
     fn forget_daemon(&self, name: &MachineName) -> Result<(), Failure>;
+
+    /// Gives this device another key, and says its serial.
+    ///
+    /// # Errors
+    /// When the key file cannot be read or written.
+    fn rotate_key(&self) -> Result<u64, Failure>;
 }
 
 /// A daemon that this client knows.

@@ -9,6 +9,7 @@ use clap::error::ErrorKind;
 use keepline_protocol::api::layout::{self, Ratio};
 use keepline_protocol::api::{Cursor, Json, Size, notification, terminal};
 use keepline_protocol::registry::{Method, method};
+use keepline_protocol::scope::Scopes;
 
 use super::arguments::{
     AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine,
@@ -119,16 +120,23 @@ fn checked(line: Line) -> Result<Invocation, String> {
         Command::ServerStart(_)
             | Command::RemoteConnect(_)
             | Command::Consumer(
-                Consumer::KnownDaemons | Consumer::ForgetDaemon(_) | Consumer::Reconnect(_)
+                Consumer::KnownDaemons
+                    | Consumer::ForgetDaemon(_)
+                    | Consumer::Reconnect(_)
+                    | Consumer::RotateDeviceKey
             )
     );
     if own && machine.is_some() {
         return Err("--machine does not stand on this command, which is about this machine".into());
     }
+    if line.common.all_machines && !matches!(&command, Command::Consumer(Consumer::List(_))) {
+        return Err("--all-machines stands on lists only, as terminal list".into());
+    }
     Ok(Invocation {
         command,
         common: Common {
             machine,
+            all_machines: line.common.all_machines,
             json: line.common.json,
             timeout,
         },
@@ -147,6 +155,9 @@ fn command(noun: Option<Noun>) -> Result<Command, String> {
         Some(Noun::Server(ServerVerb::Status)) => Command::Consumer(Consumer::ServerStatus),
         // Until there is a keeper, every terminal ends with the daemon.
         Some(Noun::Server(ServerVerb::Stop { all: _ })) => Command::Consumer(Consumer::ServerStop),
+        Some(Noun::Server(ServerVerb::Audit { device })) => {
+            Command::Consumer(Consumer::ServerAudit(device))
+        }
         Some(Noun::Remote(verb)) => remote(verb)?,
         Some(Noun::Session(SessionVerb::Snapshot)) => Command::Consumer(Consumer::SessionSnapshot),
         Some(Noun::Session(SessionVerb::Events { jsonl, since })) => {
@@ -228,6 +239,7 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
             ttl,
             no_approval,
             route,
+            scope,
         } => {
             if ttl == Some(0) {
                 return Err("--ttl takes at least one second".into());
@@ -237,6 +249,7 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
                 ttl_seconds: ttl,
                 no_approval,
                 routes: route,
+                scopes: (!scope.is_empty()).then(|| scopes(&scope)).transpose()?,
             })
         }
         RemoteVerb::Pending => Consumer::RemotePending,
@@ -245,12 +258,19 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
         RemoteVerb::Devices => Consumer::RemoteDevices,
         RemoteVerb::Connections => Consumer::RemoteConnections,
         RemoteVerb::Revoke { device } => Consumer::RemoteRevoke(device),
+        RemoteVerb::Scope { device, scope } => Consumer::RemoteScope(device, scopes(&scope)?),
+        RemoteVerb::RotateKey { device: false } => Consumer::RotateDaemonKey,
+        RemoteVerb::RotateKey { device: true } => Consumer::RotateDeviceKey,
         RemoteVerb::Reconnect { name } => Consumer::Reconnect(machine_name(&name)?),
         RemoteVerb::KnownDaemons { verb: None } => Consumer::KnownDaemons,
         RemoteVerb::KnownDaemons {
             verb: Some(KnownVerb::Forget { name }),
         } => Consumer::ForgetDaemon(machine_name(&name)?),
     }))
+}
+
+fn scopes(names: &[String]) -> Result<Scopes, String> {
+    Scopes::of(names).map_err(|unknown| unknown.to_string())
 }
 
 fn machine_name(text: &str) -> Result<MachineName, String> {
@@ -789,6 +809,16 @@ mod tests {
         assert_eq!(signal.params["signal"], "INT");
         assert_eq!(consumer("remote known-daemons"), Consumer::KnownDaemons);
         assert_eq!(
+            consumer("remote scope laptop type,exec"),
+            Consumer::RemoteScope("laptop".into(), Scopes::of(&["type", "exec"]).unwrap())
+        );
+        assert!(
+            read("terminal list --all-machines")
+                .unwrap()
+                .common
+                .all_machines
+        );
+        assert_eq!(
             consumer("remote reconnect box"),
             Consumer::Reconnect("box".parse().unwrap())
         );
@@ -848,6 +878,11 @@ mod tests {
             "remote reconnect",
             "remote reconnect -x",
             "remote reconnect box --machine box",
+            "remote rotate-key --device --machine box",
+            "remote invite --scope view,root",
+            "remote scope laptop",
+            "terminal new --all-machines",
+            "terminal list --all-machines --machine box",
         ] {
             match read(line) {
                 Err(Unusable::Usage { sentence, pipe_io }) => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use keepline_protocol::api::Cursor;
+use keepline_protocol::scope::Scopes;
 
 use crate::paths::MachineName;
 
@@ -22,6 +23,8 @@ pub struct Invocation {
 pub struct Common {
     /// Whose daemon is meant; nothing for `$KEEPLINE_SOCKET` or this machine's own.
     pub machine: Option<MachineName>,
+    /// Whether this machine and all that are known here are meant; only of lists.
+    pub all_machines: bool,
     /// Whether data is printed as JSON.
     pub json: bool,
     /// Deadline of each request.
@@ -146,6 +149,8 @@ pub enum Consumer {
     ServerStatus,
     /// `server stop`.
     ServerStop,
+    /// `server audit`, and of which device only.
+    ServerAudit(Option<String>),
     /// `remote invite`.
     RemoteInvite(Invite),
     /// `remote pending`.
@@ -160,6 +165,12 @@ pub enum Consumer {
     RemoteConnections,
     /// `remote revoke DEVICE`.
     RemoteRevoke(String),
+    /// `remote scope DEVICE SCOPE,…`.
+    RemoteScope(String, Scopes),
+    /// `remote rotate-key`, of the daemon.
+    RotateDaemonKey,
+    /// `remote rotate-key --device`.
+    RotateDeviceKey,
     /// `remote known-daemons`.
     KnownDaemons,
     /// `remote known-daemons forget NAME`.
@@ -199,6 +210,8 @@ pub struct Invite {
     pub no_approval: bool,
     /// Where the daemon can be reached; empty for where it listens.
     pub routes: Vec<String>,
+    /// What the device may do; nothing for what invitations give.
+    pub scopes: Option<Scopes>,
 }
 
 /// `session events`.

@@ -233,7 +233,10 @@ impl Edge {
         let by_itself = match method {
             "relay.status" | "relay.reconnect" if self.inner.uplink.machine().is_none() => None,
             "relay.status" => Some(Ok(self.relay_status())),
-            "relay.reconnect" => Some(self.reconnect(time).await),
+            "relay.reconnect" => {
+                let rotated = params["rotated"] == true;
+                Some(self.reconnect(rotated, time).await)
+            }
             _ => self.answer_from_document(method, time).await.map(Ok),
         };
         let answered = match by_itself {

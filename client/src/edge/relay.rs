@@ -33,14 +33,16 @@ impl Edge {
         })
     }
 
-    /// Probes a link that is up, tries one that is not, and says how it stands then.
-    pub(super) async fn reconnect(&self, time: Duration) -> Result<Value, Failure> {
+    /// Probes a link that is up, tries one that is not, and says how it stands then. With `rotated`, because this device's
+    /// key was, one that is up takes another carrier instead.
+    pub(super) async fn reconnect(&self, rotated: bool, time: Duration) -> Result<Value, Failure> {
         let uplink = &self.inner.uplink;
         let mut changes = uplink.changes();
         let asked = uplink.status();
         let outcome = async {
             let link = asked.link.as_ref().filter(|_| asked.state == LinkState::Up);
             if let Some(link) = link
+                && !rotated
                 && link.probe().await.is_some()
             {
                 return;

@@ -42,7 +42,7 @@ impl Edge {
         let mut link = first.map_err(|_| uplink.unreachable())?;
         let place = timeout_at(deadline, self.inner.streams.acquire()).await;
         let _place = place.map_err(|_| self.too_late(entry, time))?;
-        let repeatable = !matches!(entry.effect, Effect::Once | Effect::Admin);
+        let repeatable = entry.effect != Effect::Once;
         let exchange = async {
             loop {
                 match ask(&link, entry, &bytes).await {

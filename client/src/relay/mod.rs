@@ -37,7 +37,7 @@ use keepline_protocol::refusal::Refusal;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bounds::{CLAIMS_DROPPED_MAX, LAST_WORDS, PENDING_RETRY};
+use crate::bounds::{CLAIMS_DROPPED_MAX, LAST_WORDS, PENDING_RETRY, SUPERSEDED_AGAIN};
 use crate::edge::{Edge, LocalListener};
 use crate::paths::{MachineName, Paths};
 use crate::state::{Machine, State};
@@ -90,6 +90,8 @@ struct Relay<'a, R> {
     resumable: bool,
     backoff: Backoff,
     claims_dropped: u32,
+    /// When another link took this one's place.
+    superseded: Option<Instant>,
     /// The daemon (or somebody on the way) said that its Noise key is another one now: the next attempt asks for it.
     key_is_stale: bool,
     status: watch::Sender<Status>,
@@ -154,6 +156,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             resumable: false,
             backoff: Backoff::default(),
             claims_dropped: 0,
+            superseded: None,
             key_is_stale: false,
             status: watch::channel(status).0,
             nudge: Arc::default(),
@@ -212,7 +215,22 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         }
     }
 
+    /// Takes this device's key anew when it was rotated; true when it was.
+    fn take_rotated_key(&mut self) -> bool {
+        let known = self.state.known_credentials().ok().flatten();
+        let (old, mut rotated) = (self.credentials.certificate(), false);
+        if let Some(known) = known
+            && known.identity() == old.identity()
+            && known.certificate().serial() > old.serial()
+        {
+            self.credentials = known;
+            rotated = true;
+        }
+        rotated
+    }
+
     async fn attempt(&mut self) -> Result<Accepted, Failed> {
+        self.take_rotated_key();
         self.epoch += 1;
         let link = LinkRequest {
             id: self.link_id,
@@ -298,7 +316,11 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                     reported = true;
                     self.report();
                 }
-                () = nudge.notified() => link.probe_now(),
+                // The daemon learns of a rotated key by a handshake; the link itself goes on.
+                () = nudge.notified() => match self.take_rotated_key() {
+                    true => link.fence(),
+                    false => link.probe_now(),
+                },
             }
         }
     }
@@ -316,6 +338,16 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
 
     fn after_refusal(&mut self, refusal: Refusal) -> Result<Option<(Reason, Duration)>, Failure> {
         let reason = Reason::from(refusal);
+        // It may have been a late attempt of our own that was given up. A second relay will do it again.
+        let now = Instant::now();
+        if refusal == Refusal::Superseded
+            && self
+                .superseded
+                .replace(now)
+                .is_none_or(|at| now - at > SUPERSEDED_AGAIN)
+        {
+            return Ok(Some((reason, self.backoff.failed(random()))));
+        }
         if !refusal.retry() {
             return Err(self.refused(reason));
         }

@@ -6,6 +6,7 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::message::{Message, encode_answer, encode_record};
 use keepline_protocol::record::Record;
 use keepline_protocol::registry::method;
+use keepline_protocol::scope::Scope;
 use keepline_protocol::stream::{MALFORMED, StreamClosed};
 
 use tokio::sync::watch;
@@ -48,8 +49,11 @@ async fn attach(
     caller: &Caller,
     params: TerminalAttach,
 ) -> Result<(Attached, Attachment, AttachedHere), Failure> {
-    let terminal = daemon.inner.terminals.find(&params.terminal)?;
     let observer = params.observer.unwrap_or(false);
+    if !observer {
+        caller.check(daemon, "terminal.attach without read-only", Scope::Type)?;
+    }
+    let terminal = daemon.inner.terminals.find(&params.terminal)?;
     if params
         .size
         .is_some_and(|size| size.cols == 0 || size.rows == 0)

@@ -15,18 +15,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use keepline_carrier::link::{Link, Phase, Receiver, Sender};
 use keepline_protocol::api::layout::Layout;
+use keepline_protocol::api::remote::DeviceRef;
 use keepline_protocol::api::session::Snapshot;
 use keepline_protocol::api::{Cursor, Keyed, Path, Receipt};
 use keepline_protocol::failure::{Code, Failure, FailureBody};
 use keepline_protocol::id::DeviceId;
 use keepline_protocol::message::{Message, encode_answer, encode_struct};
-use keepline_protocol::registry::{self, Effect, FAILURE, Method, method};
+use keepline_protocol::registry::{self, FAILURE, Method, method};
+use keepline_protocol::scope::{Scope, Scopes};
 use tokio::sync::{Semaphore, watch};
 
 use crate::bounds::REQUESTS_AT_ONCE;
 use crate::clients::Presence;
 use crate::daemon::Daemon;
-use crate::session::{Mutate, Origin};
+use crate::session::audit::Event;
+use crate::session::{Choice, Mutate, Origin};
 use crate::terminals::Starts;
 
 /// Who asks.
@@ -34,7 +37,10 @@ use crate::terminals::Starts;
 pub(crate) struct Caller {
     /// The device; nothing for the owner at this machine.
     device: Option<DeviceId>,
-    admin: bool,
+    /// What it may do.
+    scopes: Scopes,
+    /// What it asks for.
+    method: Option<&'static str>,
     presence: Arc<Presence>,
 }
 
@@ -43,16 +49,18 @@ impl Caller {
     pub(crate) fn owner(presence: Presence) -> Self {
         Caller {
             device: None,
-            admin: true,
+            scopes: Scopes::ALL,
+            method: None,
             presence: Arc::new(presence),
         }
     }
 
     /// A device, on a link of its own.
-    pub(crate) fn device(device: DeviceId, presence: Presence) -> Self {
+    pub(crate) fn device(device: DeviceId, scopes: Scopes, presence: Presence) -> Self {
         Caller {
             device: Some(device),
-            admin: false,
+            scopes,
+            method: None,
             presence: Arc::new(presence),
         }
     }
@@ -68,11 +76,27 @@ impl Caller {
         session.mutate(self.origin(key, expect), params).await
     }
 
+    /// Refuses what the caller has no scope for.
+    fn check(&self, daemon: &Daemon, method: &str, scope: Scope) -> Result<(), Failure> {
+        if self.scopes.holds(scope) {
+            return Ok(());
+        }
+        let gathered = daemon.inner.session.gathered();
+        gathered.note(Event::Refused, self.device, method, None);
+        let message = format!(
+            "{method} needs the scope '{}', which this device does not have: the machine's owner gives it with `keepline \
+             remote scope`",
+            scope.name()
+        );
+        Err(Failure::new(Code::Refused, message))
+    }
+
     fn origin(&self, key: Option<String>, expect: Option<Cursor>) -> Origin {
         Origin {
             device: self.device,
             key,
             expect,
+            method: self.method,
         }
     }
 }
@@ -94,7 +118,7 @@ pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
 
 async fn serve_stream(
     daemon: Daemon,
-    caller: Caller,
+    mut caller: Caller,
     requests: Arc<Semaphore>,
     phase: watch::Receiver<Phase>,
     sender: Sender,
@@ -106,7 +130,13 @@ async fn serve_stream(
         Ok(None) => return sender.finish(),
         Err(error) => return tracing::debug!(%error, "a stream without a request"),
     };
+    let entry = registry::by_number(request.number);
+    caller.method = entry.map(|entry| entry.name);
+    let allowed = entry.map_or(Ok(()), |entry| {
+        caller.check(&daemon, entry.name, entry.scope)
+    });
     let served = match request.number {
+        _ if let Err(failure) = allowed => sender.send(encode_failure(failure)).await,
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
         method::TerminalAttach::NUMBER => {
             attach::serve(&daemon, &caller, &request, &sender, receiver, phase).await
@@ -134,13 +164,7 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
         );
         return encode_failure(Failure::new(Code::UnknownMethod, message));
     };
-    if entry.effect == Effect::Admin && !caller.admin {
-        let message = format!(
-            "{} is for the daemon's owner: run it on the machine itself",
-            entry.name
-        );
-        return encode_failure(Failure::new(Code::Refused, message));
-    }
+    let session = &daemon.inner.session;
     match request.number {
         method::SessionSnapshot::NUMBER => {
             reply::<method::SessionSnapshot, _>(request, |_| async {
@@ -189,17 +213,18 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::TerminalRead, _>(request, |p| terminal::read(daemon, p)).await
         }
         method::RemoteInvite::NUMBER => {
-            reply::<method::RemoteInvite, _>(request, |p| remote::invite(daemon, p)).await
+            reply::<method::RemoteInvite, _>(request, |p| remote::invite(daemon, caller, p)).await
         }
         method::RemotePending::NUMBER => {
             reply::<method::RemotePending, _>(request, |_| remote::pending(daemon)).await
         }
         method::RemoteApprove::NUMBER => {
-            reply::<method::RemoteApprove, _>(request, |p| daemon.inner.session.approve(p.device))
-                .await
+            let decide = |p: DeviceRef| session.decide(caller.device, p.device, Choice::Approve);
+            reply::<method::RemoteApprove, _>(request, decide).await
         }
         method::RemoteDeny::NUMBER => {
-            reply::<method::RemoteDeny, _>(request, |p| daemon.inner.session.deny(p.device)).await
+            let decide = |p: DeviceRef| session.decide(caller.device, p.device, Choice::Deny);
+            reply::<method::RemoteDeny, _>(request, decide).await
         }
         method::RemoteDevices::NUMBER => {
             reply::<method::RemoteDevices, _>(request, |_| remote::devices(daemon)).await
@@ -208,7 +233,14 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::RemoteConnections, _>(request, |_| remote::connections(daemon)).await
         }
         method::RemoteRevoke::NUMBER => {
-            reply::<method::RemoteRevoke, _>(request, |p| daemon.inner.session.revoke(p.device))
+            let decide = |p: DeviceRef| session.decide(caller.device, p.device, Choice::Revoke);
+            reply::<method::RemoteRevoke, _>(request, decide).await
+        }
+        method::RemoteScope::NUMBER => {
+            reply::<method::RemoteScope, _>(request, |p| remote::scope(daemon, caller, p)).await
+        }
+        method::RemoteRotateKey::NUMBER => {
+            reply::<method::RemoteRotateKey, _>(request, |_| remote::rotate_key(daemon, caller))
                 .await
         }
         method::ServerStatus::NUMBER => {
@@ -216,6 +248,9 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
         }
         method::ServerStop::NUMBER => {
             reply::<method::ServerStop, _>(request, |_| server::stop(daemon)).await
+        }
+        method::ServerAudit::NUMBER => {
+            reply::<method::ServerAudit, _>(request, |p| server::audit(daemon, p)).await
         }
         _ => match change(daemon, caller, request).await {
             Some(answer) => answer,
@@ -254,10 +289,13 @@ where
     M: Method<Params = P, Answer = Receipt<Path>>,
     P: Keyed + Starts,
 {
-    reply::<M, _>(request, |mut params: P| {
+    reply::<M, _>(request, |mut params: P| async move {
+        if params.program().is_some() {
+            caller.check(daemon, M::NAME, Scope::Exec)?;
+        }
         let (key, expect) = params.take_terms();
         let terminals = &daemon.inner.terminals;
-        terminals.open(caller.origin(key, expect), params)
+        terminals.open(caller.origin(key, expect), params).await
     })
     .await
 }

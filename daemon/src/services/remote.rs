@@ -1,16 +1,33 @@
 //! `remote.*`: the owner's side of enrolment.
 
 use keepline_carrier::entropy;
-use keepline_protocol::api::remote::{Connections, Devices, Invite, Invited, PendingDevices};
+use keepline_protocol::api::remote::{
+    Connections, DeviceChanged, DeviceScopes, Devices, Invite, Invited, KeyRotated, PendingDevices,
+};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::InvitationId;
 use keepline_protocol::invitation::{Invitation, Secret};
+use keepline_protocol::scope::Scopes;
 
+use super::Caller;
 use crate::bounds::{INVITATION_ROUTE_MAX, INVITATION_ROUTES_MAX, INVITATION_TTL};
 use crate::daemon::Daemon;
-use crate::session::NewInvitation;
+use crate::session::{Choice, NewInvitation};
 
-pub(super) async fn invite(daemon: &Daemon, params: Invite) -> Result<Invited, Failure> {
+fn scopes(names: &[String]) -> Result<Scopes, Failure> {
+    let invalid = |message: String| Failure::new(Code::Invalid, message);
+    match Scopes::of(names) {
+        Ok(Scopes::NONE) => Err(invalid("name one scope at least, as view".to_owned())),
+        named => named.map_err(|unknown| invalid(unknown.to_string())),
+    }
+}
+
+pub(super) async fn invite(
+    daemon: &Daemon,
+    caller: &Caller,
+    params: Invite,
+) -> Result<Invited, Failure> {
+    let given = params.scopes.as_deref().map(scopes).transpose()?;
     let listening = || {
         daemon
             .listeners()
@@ -46,11 +63,12 @@ pub(super) async fn invite(daemon: &Daemon, params: Invite) -> Result<Invited, F
         secret_hash: secret.proof(),
         ttl_ms,
         approval: !params.no_approval.unwrap_or(false),
+        scopes: given.unwrap_or(Scopes::INVITED),
     };
-    let expires_ms = daemon.inner.session.invite(new).await?;
+    let expires_ms = daemon.inner.session.invite(caller.device, new).await?;
     let invitation = Invitation {
         id,
-        daemon: daemon.inner.credentials.identity(),
+        daemon: daemon.credentials().identity(),
         secret,
         expires_ms,
         routes,
@@ -78,4 +96,19 @@ pub(super) async fn connections(daemon: &Daemon) -> Result<Connections, Failure>
     Ok(Connections {
         connections: daemon.inner.links.connections(),
     })
+}
+
+pub(super) async fn scope(
+    daemon: &Daemon,
+    caller: &Caller,
+    params: DeviceScopes,
+) -> Result<DeviceChanged, Failure> {
+    let choice = Choice::Scopes(scopes(&params.scopes)?);
+    let session = &daemon.inner.session;
+    session.decide(caller.device, params.device, choice).await
+}
+
+pub(super) async fn rotate_key(daemon: &Daemon, caller: &Caller) -> Result<KeyRotated, Failure> {
+    let serial = daemon.rotate_key(caller.device).await?;
+    Ok(KeyRotated { serial })
 }

@@ -1,7 +1,7 @@
 //! `server.*`.
 
 use keepline_protocol::api::Empty;
-use keepline_protocol::api::server::Status;
+use keepline_protocol::api::server::{Audit, AuditQuery, Status};
 use keepline_protocol::failure::Failure;
 
 use crate::daemon::Daemon;
@@ -24,4 +24,9 @@ pub(super) async fn status(daemon: &Daemon) -> Result<Status, Failure> {
 pub(super) async fn stop(daemon: &Daemon) -> Result<Empty, Failure> {
     daemon.ask_to_stop();
     Ok(Empty {})
+}
+
+pub(super) async fn audit(daemon: &Daemon, params: AuditQuery) -> Result<Audit, Failure> {
+    let entries = daemon.inner.session.audit(params.device.as_deref()).await?;
+    Ok(Audit { entries })
 }

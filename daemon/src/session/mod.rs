@@ -15,12 +15,14 @@
 //! | [`rows`], [`layout`], [`graph`], [`mutation`], [`apply`] | the graph: rows, finding them, what can be done, and its rules; pure |
 //! | `document` | the graph and its deltas as JSON |
 //! | [`enrolment`] | devices and invitations; pure |
+//! | [`audit`] | what happened, and what of it is gathered before it is written |
 //! | [`store`] | SQLite, the lock of a state directory |
 //! | [`feed`] | what was committed, for readers and followers |
 //! | `writer` | the thread |
 //! | [`files`] | private directories and files |
 
 pub mod apply;
+pub mod audit;
 mod document;
 pub mod enrolment;
 pub mod feed;
@@ -40,15 +42,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use keepline_protocol::api::remote::{Device, DeviceChanged, PendingDevice};
+use keepline_protocol::api::server::AuditEntry;
 use keepline_protocol::api::session::EventsStarted;
 use keepline_protocol::api::{Cursor, Json, Receipt};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{DeviceId, Generation, InvitationId, TerminalId};
+use keepline_protocol::scope::Scopes;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use self::apply::FIRST_SIZE;
 pub use self::apply::{DAEMON_STOPPED, NOT_STARTED};
-pub use self::enrolment::{Claim, Decision, NewInvitation, Reason, Standing};
+use self::audit::Gathered;
+use self::enrolment::ANY;
+pub use self::enrolment::{Choice, Claim, Decision, NewInvitation, Reason, Standing};
 use self::feed::Feed;
 pub use self::feed::{Committed, Event, Subscription};
 pub use self::mutation::{Effects, Happened, Mutate, Mutation, Notice, Observed, Value};
@@ -65,6 +71,8 @@ pub struct Origin {
     pub key: Option<String>,
     /// The cursor that must be the current one.
     pub expect: Option<Cursor>,
+    /// The method, for the audit; nothing for what the daemon does by itself, which is in none.
+    pub method: Option<&'static str>,
 }
 
 /// The durable state of this daemon: a handle, cheap to clone.
@@ -76,6 +84,7 @@ pub struct Origin {
 pub struct Session {
     requests: mpsc::Sender<Request>,
     feed: Arc<Feed>,
+    gathered: Arc<Gathered>,
     state_dir: PathBuf,
 }
 
@@ -91,7 +100,7 @@ impl Session {
         let generation = Generation::from_bytes(random()?);
         let (store, graph, enrolment) = store::Store::open(&state_dir, generation)?;
         let writer = Writer::start(store, graph, enrolment, generation)?;
-        let feed = writer.feed();
+        let (feed, gathered) = (writer.feed(), writer.gathered());
         let (requests, queue) = mpsc::channel(SESSION_QUEUE);
         std::thread::Builder::new()
             .name("session".to_owned())
@@ -105,6 +114,7 @@ impl Session {
         Ok(Session {
             requests,
             feed,
+            gathered,
             state_dir,
         })
     }
@@ -220,8 +230,8 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`Enrolment::invite`](enrolment::Enrolment::invite); [`Code::Failed`] when it could not be made durable.
-    pub async fn invite(&self, new: NewInvitation) -> Result<u64, Failure> {
-        match self.enrol(Act::Invite(new)).await? {
+    pub async fn invite(&self, by: Option<DeviceId>, new: NewInvitation) -> Result<u64, Failure> {
+        match self.enrol(by, Act::Invite(new)).await? {
             Ruling::Invited { expires_ms } => Ok(expires_ms),
             Ruling::Decided(_) | Ruling::Changed(_) => Err(bug("an invitation got another answer")),
         }
@@ -232,34 +242,63 @@ impl Session {
     /// # Errors
     /// [`Code::Failed`] when it could not be made durable; that is no refusal, the device may come again.
     pub async fn claim(&self, claim: Claim) -> Result<Decision, Failure> {
-        match self.enrol(Act::Claim(claim)).await? {
+        match self.enrol(None, Act::Claim(claim)).await? {
             Ruling::Decided(decision) => Ok(decision),
             Ruling::Invited { .. } | Ruling::Changed(_) => Err(bug("a claim got another answer")),
         }
     }
 
-    /// Lets a pending device in: by id, an unambiguous start of it, or unique name.
+    /// Does what the owner, or the device `by` that may, decided about a device, which is meant by id, an unambiguous start
+    /// of it, or unique name.
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::Ambiguous`]; [`Code::Failed`] when it could not be made durable.
-    pub async fn approve(&self, device: String) -> Result<DeviceChanged, Failure> {
-        self.decide(Act::Approve(device)).await
+    pub async fn decide(
+        &self,
+        by: Option<DeviceId>,
+        device: String,
+        choice: Choice,
+    ) -> Result<DeviceChanged, Failure> {
+        match self.enrol(by, Act::Decide(device, choice)).await? {
+            Ruling::Changed(changed) => Ok(changed),
+            Ruling::Invited { .. } | Ruling::Decided(_) => {
+                Err(bug("a decision got another answer"))
+            }
+        }
     }
 
-    /// Refuses a pending device.
-    ///
-    /// # Errors
-    /// As [`approve`](Self::approve).
-    pub async fn deny(&self, device: String) -> Result<DeviceChanged, Failure> {
-        self.decide(Act::Deny(device)).await
+    /// Where links and refusals are noted for the audit.
+    #[must_use]
+    pub fn gathered(&self) -> &Arc<Gathered> {
+        &self.gathered
     }
 
-    /// Puts an end to a device, for good.
+    /// Writes what was gathered for the audit.
     ///
     /// # Errors
-    /// As [`approve`](Self::approve).
-    pub async fn revoke(&self, device: String) -> Result<DeviceChanged, Failure> {
-        self.decide(Act::Revoke(device)).await
+    /// [`Code::Failed`] when it could not be made durable; then it stays gathered.
+    pub async fn write_audit(&self) -> Result<(), Failure> {
+        let read = false;
+        let written = self.ask(|answer| Request::Audit { read, answer }).await;
+        written.map(drop)
+    }
+
+    /// The audit, oldest entry first: all of it, or what is about one device, by id, an unambiguous start of it, or
+    /// unique name.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`], [`Code::Ambiguous`]; [`Code::Failed`] when the disk fails.
+    pub async fn audit(&self, device: Option<&str>) -> Result<Vec<AuditEntry>, Failure> {
+        // An id may be of one that the daemon has forgotten since.
+        let find = |reference: &str| match reference.parse() {
+            Ok(id) => Ok(id),
+            Err(_) => self.feed.read().enrolment.find(reference, &ANY),
+        };
+        let device = device.map(find).transpose()?;
+        let read = true;
+        let mut entries = self.ask(|answer| Request::Audit { read, answer }).await?;
+        entries.retain(|entry| device.is_none() || entry.device == device || entry.by == device);
+        Ok(entries)
     }
 
     /// The devices that wait for the owner, oldest first.
@@ -278,6 +317,12 @@ impl Session {
     #[must_use]
     pub fn standing(&self, device: DeviceId) -> Option<Standing> {
         self.feed.read().enrolment.standing(device, now_ms())
+    }
+
+    /// What an enrolled device may do by itself; nothing for every other one.
+    #[must_use]
+    pub fn scopes(&self, device: DeviceId) -> Scopes {
+        self.feed.read().enrolment.scopes(device)
     }
 
     /// What [`claim`](Self::claim) would decide about a device that shows no invitation; nothing is changed.
@@ -312,18 +357,10 @@ impl Session {
         }
     }
 
-    async fn decide(&self, act: Act) -> Result<DeviceChanged, Failure> {
-        match self.enrol(act).await? {
-            Ruling::Changed(changed) => Ok(changed),
-            Ruling::Invited { .. } | Ruling::Decided(_) => {
-                Err(bug("a decision got another answer"))
-            }
-        }
-    }
-
-    async fn enrol(&self, act: Act) -> Result<Ruling, Failure> {
+    async fn enrol(&self, by: Option<DeviceId>, act: Act) -> Result<Ruling, Failure> {
         self.ask(|answer| Request::Enrol {
             act: Box::new(act),
+            by,
             answer,
         })
         .await

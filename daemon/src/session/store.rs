@@ -7,6 +7,10 @@
 //! | `journal` | the changes of this generation's newest transactions |
 //! | `receipts` | the results of idempotency keys, by device |
 //! | `devices`, `invitations` | who gets in, as JSON |
+//! | `audit` | what happened, as JSON, by class and number |
+//!
+//! A store of an older layout is brought to this one by [`STEPS`], one behind the other, in one transaction. There is no
+//! way back.
 //!
 //! Write-ahead log and `synchronous = FULL`: what was committed survives the process and the power.
 
@@ -17,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use keepline_protocol::api::Receipt;
+use keepline_protocol::api::server::AuditEntry;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{DeviceId, Generation};
 use rusqlite::config::DbConfig;
@@ -29,6 +34,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::audit::{CLASSES, Event};
 use super::enrolment::{Edits, Enrolment};
 use super::files;
 use super::graph::{Change, Graph};
@@ -38,11 +44,21 @@ use crate::bounds::{JOURNAL_BYTES_MAX, JOURNAL_RECORDS_MAX, LOCK_POLL, LOCK_TIME
 
 /// The store's file in the state directory.
 pub const FILE: &str = "keepline.db";
+/// The file of the daemon's keys, beside it.
+pub const KEY_FILE: &str = "daemon.key";
 /// The file whose lock the daemon of a state directory holds; its content is that daemon's process id.
 pub const LOCK: &str = "keepline.lock";
 
+/// What leads from each layout to the next one; the first makes layout 1 of an empty file. A step that was released never
+/// changes.
+const STEPS: &[fn(&Transaction<'_>) -> rusqlite::Result<()>] = &[
+    |empty| empty.execute_batch(TABLES),
+    |first| first.execute_batch(PLACES_SCOPES_AUDIT),
+];
+
 /// The layout that this version reads and writes.
-const SCHEMA: i64 = 1;
+#[allow(clippy::cast_possible_wrap, reason = "a handful of steps")]
+const SCHEMA: i64 = STEPS.len() as i64;
 
 const TABLES: &str = "
     CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
@@ -55,6 +71,21 @@ const TABLES: &str = "
     CREATE TABLE invitations (id TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT;
 ";
 
+/// Before there were screens a terminal was in a workspace itself; it has ended with its daemon, and is shown nowhere.
+/// Results under keys had another form. Who was let in before there were scopes could do all but what the owner does.
+const PLACES_SCOPES_AUDIT: &str = r#"
+    UPDATE rows SET json = json_set(json, '$.active_screen_id', NULL, '$.used_ms', json ->> '$.created_ms')
+        WHERE kind = 'workspace';
+    UPDATE rows SET json = json_set(json_remove(json, '$.workspace_id'), '$.tab_ids', json('[]'), '$.effects_through', 0)
+        WHERE kind = 'terminal';
+    DELETE FROM receipts;
+    CREATE TABLE audit (class INTEGER NOT NULL, number INTEGER NOT NULL, json TEXT NOT NULL,
+        PRIMARY KEY (class, number)) STRICT, WITHOUT ROWID;
+    UPDATE devices SET json = json_set(json, '$.scopes', json(CASE json ->> '$.standing'
+        WHEN 'trusted' THEN '[]' ELSE '["view","type","files","exec","forward"]' END));
+    UPDATE invitations SET json = json_set(json, '$.scopes', json('["view","type","files","exec","forward"]'));
+"#;
+
 /// The open store.
 pub(super) struct Store {
     connection: Connection,
@@ -63,6 +94,8 @@ pub(super) struct Store {
     /// Revisions in the journal, oldest first, with the bytes of their changes.
     journal: VecDeque<(u64, usize)>,
     journal_bytes: usize,
+    /// The last number of each class of the audit.
+    audited: [u64; CLASSES],
     /// Held until the connection is closed.
     _lock: File,
     /// Ends the process at a commit, before it or behind it.
@@ -99,42 +132,57 @@ impl Store {
     ) -> Result<(Self, Graph, Enrolment), Failure> {
         let lock = lock(dir)?;
         let path = dir.join(FILE);
+        // An identity is made after its store, so that an empty file beside one has lost what it held.
+        let lost = path.metadata().is_ok_and(|file| file.len() == 0) && dir.join(KEY_FILE).exists();
         // Made here and not by SQLite, so that it is private from its first moment.
         drop(files::open_private(&path)?);
+        if lost {
+            return Err(damaged(&path, "it is empty"));
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection =
             Connection::open_with_flags(&path, flags).map_err(|e| failed(&path, &e))?;
-        check_schema(&connection, &path)?;
+        let schema = check_schema(&connection, &path)?;
         let mut store = Store {
             connection,
             path,
             generation,
             journal: VecDeque::new(),
             journal_bytes: 0,
+            audited: [0; CLASSES],
             _lock: lock,
             #[cfg(test)]
             crash: None,
         };
-        store.prepare().map_err(|e| failed(&store.path, &e))?;
+        store.prepare(schema).map_err(|e| failed(&store.path, &e))?;
         let graph = Graph::with_rows(store.load_rows()?);
         let enrolment = Enrolment::with_records(store.load("devices")?, store.load("invitations")?);
         Ok((store, graph, enrolment))
     }
 
-    fn prepare(&mut self) -> rusqlite::Result<()> {
+    fn prepare(&mut self, schema: usize) -> rusqlite::Result<()> {
         self.connection.pragma_update(None, "journal_mode", "WAL")?;
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if !transaction.table_exists(None, "meta")? {
-            transaction.execute_batch(TABLES)?;
-            transaction.execute("INSERT INTO meta VALUES ('schema', ?1)", [SCHEMA])?;
+        for step in STEPS.iter().skip(schema) {
+            step(&transaction)?;
         }
+        let sql = "INSERT OR REPLACE INTO meta VALUES ('schema', ?1)";
+        transaction.execute(sql, [SCHEMA])?;
         transaction.execute("DELETE FROM journal", [])?;
-        transaction.commit()
+        transaction.commit()?;
+        for (class, last) in self.audited.iter_mut().enumerate() {
+            let sql = "SELECT coalesce(max(number), 0) FROM audit WHERE class = ?1";
+            let number = self
+                .connection
+                .query_row(sql, [class.cast_signed()], |row| row.get(0))?;
+            *last = number_column(0, number)?;
+        }
+        Ok(())
     }
 
     fn load_rows(&self) -> Result<Vec<std::sync::Arc<Stored>>, Failure> {
@@ -195,6 +243,7 @@ impl Store {
                 generation: self.generation,
                 journal: Vec::new(),
                 receipts: false,
+                audited: self.audited,
             };
             let done = work(&mut batch)?;
             let dropped = excess(&self.journal, self.journal_bytes, &batch.journal);
@@ -207,6 +256,7 @@ impl Store {
             let Batch {
                 transaction,
                 journal,
+                audited,
                 ..
             } = batch;
             #[cfg(test)]
@@ -214,9 +264,10 @@ impl Store {
             transaction.commit()?;
             #[cfg(test)]
             crash(&mut self.crash, CrashAt::After);
-            Ok((done, dropped, journal))
+            Ok((done, dropped, journal, audited))
         })();
-        let (done, dropped, journal) = written.map_err(|e| failed(&self.path, &e))?;
+        let (done, dropped, journal, audited) = written.map_err(|e| failed(&self.path, &e))?;
+        self.audited = audited;
         self.journal_bytes -= self
             .journal
             .drain(..dropped)
@@ -279,6 +330,7 @@ pub(super) struct Batch<'a> {
     generation: Generation,
     journal: Vec<(u64, usize)>,
     receipts: bool,
+    audited: [u64; CLASSES],
 }
 
 impl Batch<'_> {
@@ -375,6 +427,36 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Writes an entry of the audit, and drops the one for which there is no room any more.
+    pub(super) fn audit(&mut self, event: Event, entry: &AuditEntry) -> rusqlite::Result<()> {
+        let (class, most) = event.class();
+        self.audited[class] += 1;
+        let (number, class) = (self.audited[class], class.cast_signed());
+        let sql = "INSERT INTO audit (class, number, json) VALUES (?1, ?2, ?3)";
+        self.transaction.prepare_cached(sql)?.execute(params![
+            class,
+            number.cast_signed(),
+            json(entry)
+        ])?;
+        if let Some(through) = number.checked_sub(most) {
+            let sql = "DELETE FROM audit WHERE class = ?1 AND number <= ?2";
+            self.transaction
+                .prepare_cached(sql)?
+                .execute(params![class, through.cast_signed()])?;
+        }
+        Ok(())
+    }
+
+    /// The audit, oldest entry first.
+    pub(super) fn audited(&self) -> rusqlite::Result<Vec<AuditEntry>> {
+        let sql = "SELECT json FROM audit ORDER BY class, number";
+        let mut statement = self.transaction.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| json_column(0, &row.get::<_, String>(0)?))?;
+        let mut entries: Vec<AuditEntry> = rows.collect::<Result<_, _>>()?;
+        entries.sort_by_key(|entry| entry.at);
+        Ok(entries)
+    }
+
     fn put_record<T: Serialize>(
         &self,
         table: &str,
@@ -417,8 +499,8 @@ impl Batch<'_> {
     }
 }
 
-/// Refuses a file that this version does not understand, without a change to it.
-fn check_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
+/// The layout of a file, 0 for an empty one. Refuses a file that this version does not understand, without a change to it.
+fn check_schema(connection: &Connection, path: &Path) -> Result<usize, Failure> {
     let check = || -> rusqlite::Result<Option<i64>> {
         // Otherwise closing the connection would move another version's write-ahead log into its file.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -441,8 +523,9 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
             format!("'{}' {why}; it was left untouched", path.display()),
         )
     };
-    match check() {
-        Ok(None | Some(SCHEMA)) => {}
+    let found = match check() {
+        Ok(None) => 0,
+        Ok(Some(known @ 1..=SCHEMA)) => known.unsigned_abs(),
         Ok(Some(newer)) if newer > SCHEMA => {
             let why = format!(
                 "was written by a newer keepline (layout {newer}, this one knows {SCHEMA})"
@@ -454,11 +537,11 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
             return Err(refused("is not a keepline store".to_owned()));
         }
         Err(e) => return Err(failed(path, &e)),
-    }
+    };
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-        .map(drop)
-        .map_err(|e| failed(path, &e))
+        .map_err(|e| failed(path, &e))?;
+    Ok(usize::try_from(found).unwrap_or(STEPS.len()))
 }
 
 /// Takes the lock of a state directory, which the system gives back when this process ends in whatever way.

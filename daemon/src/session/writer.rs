@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use keepline_protocol::api::remote::DeviceChanged;
+use keepline_protocol::api::server::AuditEntry;
 use keepline_protocol::api::{Cursor, Receipt};
 use keepline_protocol::failure::{Code, Failure};
-use keepline_protocol::id::Generation;
+use keepline_protocol::id::{DeviceId, Generation};
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Origin;
-use super::enrolment::{Claim, Decision, Enrolment, NewInvitation};
+use super::audit::{Event, Gathered};
+use super::enrolment::{Choice, Claim, Decision, Enrolment, NewInvitation};
 use super::feed::{Committed, Feed};
 use super::graph::{Change, Graph};
 use super::mutation::{Fresh, Mutation, Value};
@@ -34,7 +36,13 @@ pub(super) enum Request {
     },
     Enrol {
         act: Box<Act>,
+        by: Option<DeviceId>,
         answer: Answer<Ruling>,
+    },
+    /// Writes what was gathered for the audit; gives all of it when `read`.
+    Audit {
+        read: bool,
+        answer: Answer<Vec<AuditEntry>>,
     },
     Close {
         done: oneshot::Sender<()>,
@@ -49,9 +57,7 @@ pub(super) enum Request {
 pub(super) enum Act {
     Invite(NewInvitation),
     Claim(Claim),
-    Approve(String),
-    Deny(String),
-    Revoke(String),
+    Decide(String, Choice),
 }
 
 /// What the enrolment answers.
@@ -70,7 +76,12 @@ enum Job {
     },
     Enrol {
         act: Box<Act>,
+        by: Option<DeviceId>,
         answer: Answer<Ruling>,
+    },
+    Audit {
+        read: bool,
+        answer: Answer<Vec<AuditEntry>>,
     },
 }
 
@@ -78,6 +89,7 @@ enum Job {
 enum Outcome {
     Mutated(Result<Receipt<Value>, Failure>),
     Ruled(Result<Ruling, Failure>),
+    Audited(Vec<AuditEntry>),
 }
 
 /// The thread's state.
@@ -87,6 +99,7 @@ pub(super) struct Writer {
     graph: Graph,
     enrolment: Enrolment,
     revision: u64,
+    gathered: Arc<Gathered>,
 }
 
 /// Tells the followers that nothing more comes, also when a bug ends the thread.
@@ -103,6 +116,7 @@ impl Drop for CloseOnDrop {
 struct News {
     commits: Vec<(Vec<Change>, Arc<Committed>)>,
     enrolment: bool,
+    audited: Vec<(Event, AuditEntry)>,
 }
 
 /// Unix time in milliseconds.
@@ -143,7 +157,12 @@ impl Writer {
             graph,
             enrolment,
             revision,
+            gathered: Arc::default(),
         })
+    }
+
+    pub(super) fn gathered(&self) -> Arc<Gathered> {
+        Arc::clone(&self.gathered)
     }
 
     pub(super) fn feed(&self) -> Arc<Feed> {
@@ -170,8 +189,15 @@ impl Writer {
                         mutation,
                         answer,
                     }),
-                    Request::Enrol { act, answer } => jobs.push(Job::Enrol { act, answer }),
+                    Request::Enrol { act, by, answer } => {
+                        jobs.push(Job::Enrol { act, by, answer });
+                    }
+                    Request::Audit { read, answer } => jobs.push(Job::Audit { read, answer }),
                     Request::Close { done } => {
+                        if !self.gathered.is_empty() {
+                            let (read, (answer, _)) = (false, oneshot::channel());
+                            jobs.push(Job::Audit { read, answer });
+                        }
                         closing = Some(done);
                         break;
                     }
@@ -207,8 +233,10 @@ impl Writer {
             enrolment,
             revision,
             feed,
+            gathered,
         } = self;
         let mut state = State {
+            gathered,
             graph,
             enrolment,
             revision,
@@ -237,6 +265,7 @@ impl Writer {
                     self.enrolment = published.enrolment.clone();
                 }
                 self.revision = self.feed.cursor().revision;
+                self.gathered.put_back(news.audited);
                 let failure = Failure {
                     message: format!("{}; nothing was changed", failure.message),
                     ..failure
@@ -255,9 +284,8 @@ impl Job {
         match (self, outcome) {
             (Job::Mutate { answer, .. }, Outcome::Mutated(result)) => drop(answer.send(result)),
             (Job::Enrol { answer, .. }, Outcome::Ruled(result)) => drop(answer.send(result)),
-            (Job::Mutate { .. }, Outcome::Ruled(_)) | (Job::Enrol { .. }, Outcome::Mutated(_)) => {
-                unreachable!("a job's outcome is of the job's kind")
-            }
+            (Job::Audit { answer, .. }, Outcome::Audited(rows)) => drop(answer.send(Ok(rows))),
+            _ => unreachable!("a job's outcome is of the job's kind"),
         }
     }
 
@@ -265,12 +293,14 @@ impl Job {
         match self {
             Job::Mutate { answer, .. } => drop(answer.send(Err(failure))),
             Job::Enrol { answer, .. } => drop(answer.send(Err(failure))),
+            Job::Audit { answer, .. } => drop(answer.send(Err(failure))),
         }
     }
 }
 
 /// What the jobs of one batch work on.
 struct State<'a> {
+    gathered: &'a Gathered,
     graph: &'a mut Graph,
     enrolment: &'a mut Enrolment,
     revision: &'a mut u64,
@@ -285,7 +315,16 @@ impl State<'_> {
             Job::Mutate {
                 origin, mutation, ..
             } => self.mutate(batch, origin, mutation).map(Outcome::Mutated),
-            Job::Enrol { act, .. } => self.enrol(batch, act).map(Outcome::Ruled),
+            Job::Enrol { act, by, .. } => self.enrol(batch, act, *by).map(Outcome::Ruled),
+            Job::Audit { read, .. } => {
+                let taken = self.gathered.take();
+                self.news.audited.extend(taken.iter().cloned());
+                for (event, entry) in &taken {
+                    batch.audit(*event, entry)?;
+                }
+                let rows = if *read { batch.audited()? } else { Vec::new() };
+                Ok(Outcome::Audited(rows))
+            }
         }
     }
 
@@ -329,6 +368,13 @@ impl State<'_> {
             self.news
                 .commits
                 .push((applied.changes, Arc::new(committed)));
+            if let Some(method) = origin.method {
+                let entry = AuditEntry {
+                    cursor: Some(self.cursor()),
+                    ..Event::Mutation.entry(self.now, origin.device, method)
+                };
+                batch.audit(Event::Mutation, &entry)?;
+            }
         }
         let Cursor {
             generation,
@@ -374,6 +420,7 @@ impl State<'_> {
         &mut self,
         batch: &mut Batch<'_>,
         act: &Act,
+        by: Option<DeviceId>,
     ) -> rusqlite::Result<Result<Ruling, Failure>> {
         let (enrolment, now) = (&mut *self.enrolment, self.now);
         let ruling = match act {
@@ -381,13 +428,20 @@ impl State<'_> {
                 .invite(new, now)
                 .map(|expires_ms| Ruling::Invited { expires_ms }),
             Act::Claim(claim) => Ok(Ruling::Decided(enrolment.claim(claim, now))),
-            Act::Approve(device) => enrolment.approve(device, now).map(Ruling::Changed),
-            Act::Deny(device) => enrolment.deny(device, now).map(Ruling::Changed),
-            Act::Revoke(device) => enrolment.revoke(device, now).map(Ruling::Changed),
+            Act::Decide(device, choice) => {
+                enrolment.decide(device, *choice, now).map(Ruling::Changed)
+            }
         };
         let edits = enrolment.take_edits();
         if !edits.is_empty() {
             batch.put_edits(&edits)?;
+            for (event, device, detail) in &edits.events {
+                let entry = AuditEntry {
+                    by,
+                    ..event.entry(now, *device, detail)
+                };
+                batch.audit(*event, &entry)?;
+            }
             self.news.enrolment = true;
         }
         Ok(ruling)

@@ -228,6 +228,7 @@ fn start(
         .ok_or_else(|| {
             Failure::new(Code::CannotStart, format!("'{name}' ended before it began"))
         })?;
+    crate::descriptors::restore(leader);
 
     let (reading, writing) = pty.into_split();
     let (commands, commands_received) = mpsc::unbounded_channel();

@@ -13,6 +13,8 @@ pub struct Invite {
     pub no_approval: Option<bool>,
     /// Where the daemon can be reached; absent for the routes that it listens on.
     pub routes: Option<Vec<String>>,
+    /// What the claiming device may do, by the names of [`Scope`](crate::scope::Scope); absent for all but `admin`.
+    pub scopes: Option<Vec<String>>,
 }
 
 /// Answer to `remote.invite`.
@@ -47,6 +49,8 @@ pub struct PendingDevice {
     pub fingerprint: String,
     /// Unix time in milliseconds at which it claimed its invitation.
     pub since: u64,
+    /// What it may do once it is approved.
+    pub scopes: Vec<String>,
 }
 
 /// Answer to `remote.pending`.
@@ -76,6 +80,8 @@ pub struct Device {
     pub state: String,
     /// Unix time in milliseconds of its last change of state.
     pub since: u64,
+    /// What it may do; none of its own when it was met on a trusted carrier only, which gives it what it may do there.
+    pub scopes: Vec<String>,
 }
 
 /// Answer to `remote.devices`.
@@ -92,6 +98,22 @@ pub struct DeviceChanged {
     pub device: DeviceId,
     /// Its state now: `enrolled`, `denied` or `revoked`.
     pub state: String,
+}
+
+/// Parameters of `remote.scope`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceScopes {
+    /// Id, an unambiguous start of one, or unique name, of an enrolled or a pending device.
+    pub device: String,
+    /// All that it may do from now on.
+    pub scopes: Vec<String>,
+}
+
+/// Answer to `remote.rotate-key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRotated {
+    /// The new certificate's serial.
+    pub serial: u64,
 }
 
 /// A link.

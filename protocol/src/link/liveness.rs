@@ -16,12 +16,10 @@
 use std::time::Duration;
 
 use crate::Time;
-use crate::bounds::{DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, PROBED_DEAD_AFTER, ROUND_TRIP_WINDOW};
-
-/// Between two looks at the clock while an answer is awaited: so a pause of this process is told from the peer's silence.
-const LOOK: Duration = Duration::from_millis(500);
-/// How much later than it was due a look may come before it follows that this process was stopped or asleep.
-const ASLEEP: Duration = Duration::from_secs(1);
+use crate::bounds::{
+    ASLEEP_AFTER, AWAITED_LOOK, DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, PROBED_DEAD_AFTER,
+    ROUND_TRIP_WINDOW,
+};
 
 /// Probes and their deadline.
 #[derive(Debug)]
@@ -164,7 +162,7 @@ impl Liveness {
     /// Whether the peer was silent for too long. A pause of ours is not its silence: it then gets a new probe, and the
     /// time to answer it.
     pub(super) fn dead(&mut self, now: Time) -> bool {
-        if now.since(self.next()) > ASLEEP {
+        if now.since(self.next()) > ASLEEP_AFTER {
             self.heard = Time::from_epoch(now.since_epoch().saturating_sub(PROBE_AFTER));
             self.probe_anew(now);
         }
@@ -177,7 +175,7 @@ impl Liveness {
         let look = if self.waiting.is_none() && self.probe_at > self.seen {
             self.probe_at
         } else {
-            self.seen + LOOK
+            self.seen + AWAITED_LOOK
         };
         look.min(self.deadline()).max(self.seen)
     }

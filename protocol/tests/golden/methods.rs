@@ -222,11 +222,13 @@ fn remote_and_server_methods(methods: &mut Methods) {
                 ttl_seconds: Some(300),
                 no_approval: Some(true),
                 routes: Some(vec![text("ws://127.0.0.1:7001/v1/link")]),
+                scopes: Some(vec![text("view"), text("type")]),
             },
             remote::Invite {
                 ttl_seconds: None,
                 no_approval: None,
                 routes: None,
+                scopes: None,
             },
         ],
         vec![remote::Invited {
@@ -245,6 +247,7 @@ fn remote_and_server_methods(methods: &mut Methods) {
                 name: text("laptop"),
                 fingerprint: fingerprint(),
                 since: MOMENT,
+                scopes: vec![text("view")],
             }],
         }],
     );
@@ -266,6 +269,7 @@ fn remote_and_server_methods(methods: &mut Methods) {
                 fingerprint: fingerprint(),
                 state: text("enrolled"),
                 since: MOMENT,
+                scopes: vec![text("view")],
             }],
         }],
     );
@@ -292,6 +296,14 @@ fn remote_and_server_methods(methods: &mut Methods) {
         }],
     );
     methods.pin::<method::RemoteRevoke>(&[reference()], vec![changed("revoked")]);
+    methods.pin::<method::RemoteScope>(
+        &[remote::DeviceScopes {
+            device: DEVICE.to_string(),
+            scopes: vec![text("view"), text("exec")],
+        }],
+        vec![changed("enrolled")],
+    );
+    methods.pin::<method::RemoteRotateKey>(&[Empty {}], vec![remote::KeyRotated { serial: 2 }]);
     methods.pin::<method::ServerStatus>(
         &[Empty {}],
         vec![server::Status {
@@ -306,6 +318,34 @@ fn remote_and_server_methods(methods: &mut Methods) {
         }],
     );
     methods.pin::<method::ServerStop>(&[Empty {}], vec![Empty {}]);
+    methods.pin::<method::ServerAudit>(
+        &[
+            server::AuditQuery {
+                device: some("laptop"),
+            },
+            server::AuditQuery { device: None },
+        ],
+        vec![server::Audit {
+            entries: vec![
+                server::AuditEntry {
+                    at: MOMENT,
+                    event: text("mutation"),
+                    device: Some(DEVICE),
+                    by: Some(DEVICE),
+                    detail: some("terminal.rename"),
+                    peer: some("127.0.0.1:50000"),
+                    cursor: Some(CURSOR),
+                    count: 1,
+                },
+                server::AuditEntry {
+                    at: MOMENT,
+                    event: text("refused"),
+                    count: 300,
+                    ..server::AuditEntry::default()
+                },
+            ],
+        }],
+    );
 }
 
 #[test]

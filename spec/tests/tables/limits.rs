@@ -137,6 +137,8 @@ fn protocol() {
             PROBE_BUSY,
             DEAD_AFTER,
             PROBED_DEAD_AFTER,
+            AWAITED_LOOK,
+            ASLEEP_AFTER,
         }
     );
     complete(
@@ -191,6 +193,10 @@ fn daemon() {
             INVITATIONS_MAX,
             PENDING_MAX_MS,
             DEVICES_MAX,
+            AUDIT_MAX,
+            AUDIT_MUTATIONS_MAX,
+            AUDIT_GATHERED_MAX,
+            AUDIT_PAUSE,
             KEY_MAX,
             RECEIPTS_MAX,
             LABEL_MAX,

@@ -18,11 +18,12 @@ fn methods() {
         .iter()
         .map(|entry| {
             let effect = format!("{:?}", entry.effect).to_lowercase();
-            row![format!("{:#06x}", entry.number), entry.name, effect]
+            let (number, scope) = (format!("{:#06x}", entry.number), entry.scope.name());
+            row![number, entry.name, effect, scope]
         })
         .collect();
     let written = table(TEXT, "Methods");
-    assert_eq!(columns(&written, 3), code);
+    assert_eq!(columns(&written, 4), code);
 }
 
 #[test]

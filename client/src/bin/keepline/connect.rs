@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -88,6 +89,12 @@ fn read_invitation(path: &Path) -> Result<Invitation, Failure> {
         return Err(failed(
             Code::Refused,
             "this is not a keepline invitation file".to_owned(),
+        ));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(failed(
+            Code::Refused,
+            "others may read this secret: ask for a new invitation, or make it `chmod 600` if none did".to_owned(),
         ));
     }
     let text = std::fs::read(path).map_err(|error| failed(Code::Invalid, error.to_string()))?;

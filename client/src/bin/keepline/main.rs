@@ -44,6 +44,10 @@ impl Host for Root {
     fn forget_daemon(&self, name: &MachineName) -> Result<(), Failure> {
         self.state()?.forget(name)
     }
+
+    fn rotate_key(&self) -> Result<u64, Failure> {
+        self.state()?.rotate_key()
+    }
 }
 
 #[tokio::main]

@@ -127,6 +127,7 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
     };
     // The socket first: who is refused here has touched nothing.
     let listener = LocalListener::bind(&socket)?;
+    keepline_daemon::descriptors::raise();
     let daemon = Daemon::open(Config {
         state_dir,
         socket: socket.clone(),

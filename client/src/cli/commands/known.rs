@@ -16,14 +16,14 @@ use crate::paths::{Endpoint, MachineName, Whose};
 /// What a relay says of its link, and what is said of one that does not run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct RelayStatus {
+pub(super) struct RelayStatus {
     /// `down`, `connecting` or `up`; `no-relay` when none runs.
-    state: String,
+    pub(super) state: String,
     /// Why it is not up, in one word.
-    reason: Option<String>,
+    pub(super) reason: Option<String>,
     /// The same, in one sentence.
-    message: Option<String>,
-    retry_ms: Option<u64>,
+    pub(super) message: Option<String>,
+    pub(super) retry_ms: Option<u64>,
     link: Option<String>,
     epoch: Option<u32>,
     rtt_us: Option<u64>,
@@ -34,7 +34,7 @@ struct RelayStatus {
 }
 
 impl RelayStatus {
-    fn without(state: &str, reason: &str, message: String) -> Self {
+    pub(super) fn without(state: &str, reason: &str, message: String) -> Self {
         RelayStatus {
             state: state.to_owned(),
             reason: Some(reason.to_owned()),
@@ -44,7 +44,7 @@ impl RelayStatus {
     }
 
     /// When the next try is, as a person reads it.
-    fn next(&self) -> String {
+    pub(super) fn next(&self) -> String {
         match self.retry_ms {
             Some(1..) if self.state == "down" => in_seconds(self.retry_ms.unwrap_or_default()),
             _ => "-".to_owned(),
@@ -119,7 +119,10 @@ pub(super) async fn list<H: Host>(context: &Context<H>) -> Outcome {
     Ok(Said::Exit(0))
 }
 
-fn endpoint<H: Host>(context: &Context<H>, name: &MachineName) -> Result<Endpoint, Failure> {
+pub(super) fn endpoint<H: Host>(
+    context: &Context<H>,
+    name: &MachineName,
+) -> Result<Endpoint, Failure> {
     Ok(Endpoint {
         path: context.paths.machine_socket(name)?,
         whose: Whose::Machine(name.clone()),
@@ -127,7 +130,7 @@ fn endpoint<H: Host>(context: &Context<H>, name: &MachineName) -> Result<Endpoin
 }
 
 /// A relay that does not run or does not answer is a state, never a failure.
-async fn ask(endpoint: Option<Endpoint>) -> RelayStatus {
+pub(super) async fn ask(endpoint: Option<Endpoint>) -> RelayStatus {
     let none = || {
         let message = "no relay runs for it here: `keepline remote connect` starts one";
         RelayStatus::without("no-relay", "no-relay", message.to_owned())
@@ -196,6 +199,36 @@ pub(super) async fn reconnect<H: Host>(context: &Context<H>, name: &MachineName)
         Code::Unreachable,
         message,
     ))))
+}
+
+/// Gives this device another key, and has every relay that runs show it to its daemon, which refuses the older one from
+/// then on. A daemon that is not reached now learns of it when it is.
+pub(super) async fn rotate_device_key<H: Host>(context: &Context<H>) -> Outcome {
+    let serial = context.host.rotate_key()?;
+    let mut shown = JoinSet::new();
+    for daemon in context.host.known_daemons()? {
+        let name = daemon.name.parse().ok();
+        let endpoint = name.and_then(|name| endpoint(context, &name).ok());
+        let time = context.common.timeout;
+        shown.spawn(async move {
+            let mut client = LocalClient::connect(&endpoint?).await.ok()?;
+            let params = json!({ "rotated": true });
+            let answer = client.call("relay.reconnect", params, time).await;
+            let status = answer.and_then(read).ok()?;
+            (status.state == "up").then_some(daemon.name)
+        });
+    }
+    let mut known_to: Vec<String> = shown.join_all().await.into_iter().flatten().collect();
+    known_to.sort();
+    Ok(Said::Data(if context.common.json {
+        json_line(&json!({ "serial": serial, "known_to": known_to }))?
+    } else {
+        let machines = match known_to.is_empty() {
+            true => "no daemon yet".to_owned(),
+            false => known_to.join(", "),
+        };
+        format!("this device's key is number {serial} now, known to {machines}\n")
+    }))
 }
 
 pub(super) fn forget<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {

@@ -4,6 +4,7 @@ mod ask;
 mod attach;
 mod known;
 mod list;
+mod many;
 mod notification;
 mod remote;
 mod server;
@@ -38,6 +39,7 @@ pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H
     let outcome = match consumer {
         Consumer::ServerStatus => server::status(context).await,
         Consumer::ServerStop => server::stop(context).await,
+        Consumer::ServerAudit(device) => server::audit(context, device).await,
         Consumer::RemoteInvite(invite) => remote::invite(context, invite).await,
         Consumer::RemotePending => remote::pending(context).await,
         Consumer::RemoteApprove(device) => remote::approve(context, device).await,
@@ -45,6 +47,9 @@ pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H
         Consumer::RemoteDevices => remote::devices(context).await,
         Consumer::RemoteConnections => remote::connections(context).await,
         Consumer::RemoteRevoke(device) => remote::revoke(context, device).await,
+        Consumer::RemoteScope(device, scopes) => remote::scope(context, device, scopes).await,
+        Consumer::RotateDaemonKey => remote::rotate_daemon_key(context).await,
+        Consumer::RotateDeviceKey => known::rotate_device_key(context).await,
         Consumer::KnownDaemons => known::list(context).await,
         Consumer::ForgetDaemon(name) => known::forget(context, &name),
         Consumer::Reconnect(name) => known::reconnect(context, &name).await,
@@ -52,6 +57,7 @@ pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H
         Consumer::SessionEvents(events) => session::events(context, events).await,
         Consumer::Ask(request) => ask::run(context, request).await,
         Consumer::LayoutApply(file, request) => ask::apply_layout(context, &file, request).await,
+        Consumer::List(listed) if context.common.all_machines => many::list(context, listed).await,
         Consumer::List(listed) => list::list(context, listed).await,
         Consumer::Tree(workspace) => tree::tree(context, workspace).await,
         Consumer::NotificationWatch(jsonl) => notification::watch(context, jsonl).await,

@@ -1,4 +1,4 @@
-//! `remote invite|pending|approve|deny|devices|connections|revoke`.
+//! `remote invite|pending|approve|deny|devices|connections|revoke|scope`, and `rotate-key` of the daemon.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -7,14 +7,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use keepline_protocol::api::Empty;
-use keepline_protocol::api::remote::{DeviceChanged, DeviceRef, Invite as Params};
+use keepline_protocol::api::remote::{DeviceChanged, DeviceRef, DeviceScopes, Invite as Params};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::DeviceId;
 use keepline_protocol::invitation::Invitation;
 use keepline_protocol::registry::method::{
     RemoteApprove, RemoteConnections, RemoteDeny, RemoteDevices, RemoteInvite, RemotePending,
-    RemoteRevoke,
+    RemoteRevoke, RemoteRotateKey, RemoteScope,
 };
+use keepline_protocol::scope::Scopes;
 use serde_json::json;
 
 use super::{Outcome, Said, json_line, milliseconds, request};
@@ -37,6 +38,7 @@ pub(super) async fn invite<H: Host>(context: &Context<H>, invite: Invite) -> Out
         ttl_seconds: invite.ttl_seconds,
         no_approval: invite.no_approval.then_some(true),
         routes: (!invite.routes.is_empty()).then_some(invite.routes),
+        scopes: invite.scopes.map(Scopes::names),
     };
     let written = match client
         .request::<RemoteInvite>(&params, context.common.timeout)
@@ -130,11 +132,12 @@ pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
                 device.name,
                 device.fingerprint,
                 age(now_ms(), device.since),
+                device.scopes.join(","),
             ]
         })
         .collect();
     Ok(Said::Data(table(
-        &["ID", "NAME", "FINGERPRINT", "SINCE"],
+        &["ID", "NAME", "FINGERPRINT", "SINCE", "SCOPES"],
         &rows,
     )))
 }
@@ -150,10 +153,17 @@ pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
     let rows: Vec<_> = devices
         .into_iter()
         .zip(ids)
-        .map(|(device, id)| vec![id, device.name, device.state, age(now_ms(), device.since)])
+        .map(|(device, id)| {
+            let scopes = match device.scopes.is_empty() {
+                true => "-".to_owned(),
+                false => device.scopes.join(","),
+            };
+            let since = age(now_ms(), device.since);
+            vec![id, device.name, device.state, since, scopes]
+        })
         .collect();
     Ok(Said::Data(table(
-        &["DEVICE", "NAME", "STATE", "SINCE"],
+        &["DEVICE", "NAME", "STATE", "SINCE", "SCOPES"],
         &rows,
     )))
 }
@@ -189,7 +199,7 @@ pub(super) async fn connections<H: Host>(context: &Context<H>) -> Outcome {
 }
 
 /// The shortest starts of ids, of eight digits at least, that tell those that are listed apart.
-fn short_ids(ids: impl Iterator<Item = DeviceId>) -> Vec<String> {
+pub(super) fn short_ids(ids: impl Iterator<Item = DeviceId>) -> Vec<String> {
     const DIGITS: usize = 8;
     let mut ids: Vec<String> = ids.map(|id| id.to_string()).collect();
     let head = ids.first().map_or(0, |id| id.find('_').unwrap_or(0)) + 1;
@@ -218,6 +228,26 @@ pub(super) async fn deny<H: Host>(context: &Context<H>, device: String) -> Outco
 pub(super) async fn revoke<H: Host>(context: &Context<H>, device: String) -> Outcome {
     let changed = request::<RemoteRevoke, H>(context, DeviceRef { device }).await?;
     said(context, &changed)
+}
+
+pub(super) async fn scope<H: Host>(
+    context: &Context<H>,
+    device: String,
+    scopes: Scopes,
+) -> Outcome {
+    let scopes = scopes.names();
+    let params = DeviceScopes { device, scopes };
+    let changed = request::<RemoteScope, H>(context, params).await?;
+    said(context, &changed)
+}
+
+pub(super) async fn rotate_daemon_key<H: Host>(context: &Context<H>) -> Outcome {
+    let rotated = request::<RemoteRotateKey, H>(context, Empty {}).await?;
+    Ok(Said::Data(if context.common.json {
+        json_line(&rotated)?
+    } else {
+        format!("the daemon's key is number {} now\n", rotated.serial)
+    }))
 }
 
 fn said<H>(context: &Context<H>, changed: &DeviceChanged) -> Outcome {

@@ -1,15 +1,17 @@
-//! `server status|stop`.
+//! `server status|stop|audit`.
 
 use keepline_protocol::api::Empty;
+use keepline_protocol::api::server::AuditQuery;
 use keepline_protocol::failure::{Code, Failure};
-use keepline_protocol::registry::method::{ServerStatus, ServerStop};
+use keepline_protocol::registry::method::{ServerAudit, ServerStatus, ServerStop};
 use serde_json::json;
 
+use super::remote::short_ids;
 use super::{Outcome, Said, json_line, request};
 use crate::bounds::STOP_POLL;
 use crate::cli::context::{Context, Host};
 use crate::cli::print;
-use crate::cli::text::{clean, table};
+use crate::cli::text::{age, clean, now_ms, table};
 use crate::local::LocalClient;
 use crate::paths::Whose;
 
@@ -51,6 +53,37 @@ pub(super) async fn status<H: Host>(context: &Context<H>) -> Outcome {
         &["serving", &format!("pid {}", status.pid)],
         &rows,
     )))
+}
+
+pub(super) async fn audit<H: Host>(context: &Context<H>, device: Option<String>) -> Outcome {
+    let entries = request::<ServerAudit, H>(context, AuditQuery { device })
+        .await?
+        .entries;
+    if context.common.json {
+        return Ok(Said::Data(json_line(&entries)?));
+    }
+    let cell = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let ids = entries.iter().filter_map(|entry| entry.device);
+    let mut ids = short_ids(ids).into_iter();
+    let rows: Vec<_> = entries
+        .into_iter()
+        .map(|entry| {
+            let revision = entry.cursor.map(|cursor| cursor.revision.to_string());
+            vec![
+                age(now_ms(), entry.at),
+                entry.event,
+                cell(entry.device.and_then(|_| ids.next())),
+                cell(entry.detail),
+                cell(revision),
+                entry.count.to_string(),
+                cell(entry.peer),
+            ]
+        })
+        .collect();
+    let head = [
+        "AGO", "EVENT", "DEVICE", "DETAIL", "REVISION", "COUNT", "PEER",
+    ];
+    Ok(Said::Data(table(&head, &rows)))
 }
 
 /// Tells the daemon to stop, and waits until nobody serves its socket.

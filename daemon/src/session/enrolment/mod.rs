@@ -22,10 +22,12 @@ use keepline_protocol::api::remote::{Device, DeviceChanged, PendingDevice};
 use keepline_protocol::bounds::NAME_MAX;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{DeviceId, InvitationId};
+use keepline_protocol::scope::Scopes;
 
 pub use self::records::{
     Claimed, DeviceRecord, Edits, InvitationRecord, Standing, device_id, fingerprint,
 };
+use super::audit::Event;
 use super::reference::{self, cut};
 use crate::bounds::{DEVICES_MAX, INVITATION_KEPT_MS, INVITATION_TTL_MAX_MS, INVITATIONS_MAX};
 
@@ -42,6 +44,8 @@ pub struct NewInvitation {
     pub ttl_ms: u64,
     /// Whether the owner must approve who claims it.
     pub approval: bool,
+    /// What who claims it may do.
+    pub scopes: Scopes,
 }
 
 /// What an authenticated device shows when it asks to get in.
@@ -91,6 +95,19 @@ pub enum Reason {
     Denied,
 }
 
+/// What can be decided about a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Lets a pending one in.
+    Approve,
+    /// Refuses a pending one.
+    Deny,
+    /// Puts an end to it, for good: only a fresh invitation lets it in again.
+    Revoke,
+    /// Changes what an enrolled or pending one may do.
+    Scopes(Scopes),
+}
+
 /// All devices and invitations.
 #[derive(Clone, Debug, Default)]
 pub struct Enrolment {
@@ -134,6 +151,14 @@ impl Enrolment {
             .map(|device| device.standing)
     }
 
+    /// What an enrolled device may do by itself, on whatever carrier; nothing for every other one.
+    #[must_use]
+    pub fn scopes(&self, id: DeviceId) -> Scopes {
+        let enrolled = self.devices.get(&id);
+        let enrolled = enrolled.filter(|device| device.standing == Standing::Enrolled);
+        enrolled.map_or(Scopes::NONE, |device| device.scopes)
+    }
+
     /// The devices that wait for the owner, oldest first.
     #[must_use]
     pub fn pending(&self, now_ms: u64) -> Vec<PendingDevice> {
@@ -148,6 +173,7 @@ impl Enrolment {
                 name: device.name.clone(),
                 fingerprint: fingerprint(&device.key),
                 since: device.since_ms,
+                scopes: device.scopes.names(),
             });
         pending.collect()
     }
@@ -163,6 +189,7 @@ impl Enrolment {
             fingerprint: fingerprint(&device.key),
             state: device.standing.name().to_owned(),
             since: device.since_ms,
+            scopes: device.scopes.names(),
         });
         devices.collect()
     }
@@ -219,6 +246,7 @@ impl Enrolment {
             expires_ms,
             approval: new.approval,
             claimed: Claimed::Open,
+            scopes: new.scopes,
         };
         self.put_invitation(new.id, Some(record));
         Ok(expires_ms)
@@ -268,9 +296,13 @@ impl Enrolment {
         };
         let id = device_id(&claim.key);
         let known = self.devices.get(&id).cloned();
-        let (standing, invitation) = match admitted {
-            Admitted::As(standing) => (standing, known.as_ref().and_then(|known| known.invitation)),
-            Admitted::By(invitation) => (self.use_invitation(invitation, id), Some(invitation)),
+        let (standing, invitation, scopes) = match (admitted, &known) {
+            (Admitted::As(standing), Some(known)) => (standing, known.invitation, known.scopes),
+            (Admitted::As(standing), None) => (standing, None, Scopes::NONE),
+            (Admitted::By(invitation), _) => {
+                let (standing, scopes) = self.use_invitation(invitation, id);
+                (standing, Some(invitation), scopes)
+            }
         };
         let since_ms = match &known {
             Some(known) if matches!(admitted, Admitted::As(_)) => known.since_ms,
@@ -284,6 +316,7 @@ impl Enrolment {
             since_ms,
             serial: claim.serial,
             invitation,
+            scopes,
         };
         let room = known.is_some() || self.devices.len() < DEVICES_MAX || self.forget_one();
         if known.as_ref() != Some(&record) && room {
@@ -292,41 +325,43 @@ impl Enrolment {
         decision(standing, claim)
     }
 
-    /// Lets a pending device in. One that is enrolled already stays so.
+    /// Does what was decided about a device. Said again, a decision is no error: its first answer may have been lost.
     ///
     /// # Errors
-    /// [`Code::NotFound`] or [`Code::Ambiguous`] among the pending devices.
-    pub fn approve(&mut self, reference: &str, now_ms: u64) -> Result<DeviceChanged, Failure> {
-        self.decide(reference, now_ms, &[Standing::Pending], Standing::Enrolled)
+    /// [`Code::NotFound`] or [`Code::Ambiguous`] among the devices about which this can be decided.
+    pub fn decide(
+        &mut self,
+        reference: &str,
+        choice: Choice,
+        now_ms: u64,
+    ) -> Result<DeviceChanged, Failure> {
+        use Standing::{Denied, Enrolled, Pending, Revoked, Trusted};
+        self.sweep(now_ms);
+        match choice {
+            Choice::Approve => self.change(reference, now_ms, &[Pending], Enrolled),
+            Choice::Deny => self.change(reference, now_ms, &[Pending], Denied),
+            Choice::Revoke => {
+                self.change(reference, now_ms, &[Enrolled, Pending, Trusted], Revoked)
+            }
+            Choice::Scopes(scopes) => {
+                let device = self.find(reference, &[Enrolled, Pending])?;
+                let mut record = self.devices[&device].clone();
+                let state = record.standing.name().to_owned();
+                record.scopes = scopes;
+                self.put_device(device, Some(record));
+                Ok(DeviceChanged { device, state })
+            }
+        }
     }
 
-    /// Refuses a pending device. One that was denied already stays so.
-    ///
-    /// # Errors
-    /// As [`approve`](Self::approve).
-    pub fn deny(&mut self, reference: &str, now_ms: u64) -> Result<DeviceChanged, Failure> {
-        self.decide(reference, now_ms, &[Standing::Pending], Standing::Denied)
-    }
-
-    /// Puts an end to a device, for good: only a fresh invitation lets it in again.
-    ///
-    /// # Errors
-    /// [`Code::NotFound`] or [`Code::Ambiguous`] among the devices.
-    pub fn revoke(&mut self, reference: &str, now_ms: u64) -> Result<DeviceChanged, Failure> {
-        let from = [Standing::Enrolled, Standing::Pending, Standing::Trusted];
-        self.decide(reference, now_ms, &from, Standing::Revoked)
-    }
-
-    fn decide(
+    fn change(
         &mut self,
         reference: &str,
         now_ms: u64,
         from: &[Standing],
         to: Standing,
     ) -> Result<DeviceChanged, Failure> {
-        self.sweep(now_ms);
         let device = match self.find(reference, from) {
-            // Said again, a decision is no error: its first answer may have been lost.
             Err(missing) if missing.code == Code::NotFound => {
                 self.find(reference, &[to]).map_err(|_| missing)?
             }
@@ -356,7 +391,11 @@ impl Enrolment {
 
     /// The device of these standings that `reference` means: its id, its unique name, or an unambiguous start of its id
     /// (with or without `dev_`).
-    fn find(&self, reference: &str, standings: &[Standing]) -> Result<DeviceId, Failure> {
+    pub(super) fn find(
+        &self,
+        reference: &str,
+        standings: &[Standing],
+    ) -> Result<DeviceId, Failure> {
         let among = || {
             self.devices
                 .iter()
@@ -416,7 +455,7 @@ impl Enrolment {
         }
     }
 
-    fn use_invitation(&mut self, id: InvitationId, device: DeviceId) -> Standing {
+    fn use_invitation(&mut self, id: InvitationId, device: DeviceId) -> (Standing, Scopes) {
         let mut invitation = self
             .invitations
             .get(&id)
@@ -428,8 +467,9 @@ impl Enrolment {
         } else {
             Standing::Enrolled
         };
+        let scopes = invitation.scopes;
         self.put_invitation(id, Some(invitation));
-        standing
+        (standing, scopes)
     }
 
     /// Drops what time made void.
@@ -490,21 +530,48 @@ impl Enrolment {
     }
 
     fn put_device(&mut self, id: DeviceId, record: Option<DeviceRecord>) {
-        match record.clone() {
+        let before = match record.clone() {
             Some(record) => self.devices.insert(id, record),
             None => self.devices.remove(&id),
         };
+        if let Some(record) = &record {
+            let before = before.as_ref();
+            let event = if before.is_none_or(|before| before.standing != record.standing) {
+                Some((Event::Became(record.standing), record.name.clone()))
+            } else if before.is_some_and(|before| before.scopes != record.scopes) {
+                Some((Event::Scopes, record.scopes.to_string()))
+            } else if before.is_some_and(|before| before.serial < record.serial) {
+                Some((Event::KeyRotated, record.serial.to_string()))
+            } else {
+                None
+            };
+            let events = &mut self.edits.events;
+            events.extend(event.map(|(event, detail)| (event, Some(id), detail)));
+        }
         self.edits.devices.insert(id, record);
     }
 
     fn put_invitation(&mut self, id: InvitationId, record: Option<InvitationRecord>) {
-        match record.clone() {
+        let before = match record.clone() {
             Some(record) => self.invitations.insert(id, record),
             None => self.invitations.remove(&id),
         };
+        if let (None, Some(record)) = (before, &record) {
+            let scopes = record.scopes.to_string();
+            self.edits.events.push((Event::Invited, None, scopes));
+        }
         self.edits.invitations.insert(id, record);
     }
 }
+
+/// Every standing: among these a reference finds a device that is known at all.
+pub(super) const ANY: [Standing; 5] = [
+    Standing::Pending,
+    Standing::Enrolled,
+    Standing::Revoked,
+    Standing::Denied,
+    Standing::Trusted,
+];
 
 fn decision(standing: Standing, claim: &Claim) -> Decision {
     match standing {

@@ -5,9 +5,11 @@ use std::fmt;
 
 use data_encoding::BASE64_NOPAD;
 use keepline_protocol::id::{DeviceId, InvitationId};
+use keepline_protocol::scope::Scopes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::super::audit::Event;
 use crate::bounds::PENDING_MAX_MS;
 
 /// The id of the device with this identity key.
@@ -27,7 +29,7 @@ pub fn fingerprint(key: &[u8; 32]) -> String {
 }
 
 /// What a device may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It claimed an invitation and waits for the owner.
@@ -72,6 +74,8 @@ pub struct DeviceRecord {
     pub serial: u64,
     /// The invitation that it claimed last.
     pub invitation: Option<InvitationId>,
+    /// What it may do, on a carrier that gives nothing by itself.
+    pub scopes: Scopes,
 }
 
 /// Where an invitation is in its life.
@@ -101,6 +105,8 @@ pub struct InvitationRecord {
     pub approval: bool,
     /// Whether it is still good.
     pub claimed: Claimed,
+    /// What who claims it may do.
+    pub scopes: Scopes,
 }
 
 impl fmt::Debug for InvitationRecord {
@@ -120,6 +126,8 @@ pub struct Edits {
     pub devices: BTreeMap<DeviceId, Option<DeviceRecord>>,
     /// Invitations.
     pub invitations: BTreeMap<InvitationId, Option<InvitationRecord>>,
+    /// What of that is worth an entry in the audit, with the device and a detail.
+    pub events: Vec<(Event, Option<DeviceId>, String)>,
 }
 
 impl Edits {

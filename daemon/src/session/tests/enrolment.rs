@@ -1,10 +1,11 @@
 use keepline_protocol::failure::Code;
 use keepline_protocol::id::{DeviceId, InvitationId};
+use keepline_protocol::scope::Scopes;
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;
 
 use super::super::enrolment::{Enrolment, device_id, fingerprint};
-use super::super::{Claim, Decision, NewInvitation, Reason, Session, Standing};
+use super::super::{Choice, Claim, Decision, NewInvitation, Reason, Session, Standing};
 use super::code;
 use crate::bounds::{
     DEVICES_MAX, INVITATION_KEPT_MS, INVITATION_TTL_MAX_MS, INVITATIONS_MAX, PENDING_MAX_MS,
@@ -24,6 +25,7 @@ fn invitation(number: u16, approval: bool) -> NewInvitation {
         secret_hash: Sha256::digest(number.to_be_bytes()).into(),
         ttl_ms: TTL,
         approval,
+        scopes: Scopes::INVITED,
     }
 }
 
@@ -91,7 +93,9 @@ fn a_claim_waits_for_approval_and_then_needs_no_invitation() {
     assert_eq!(pending.len(), 1);
     assert_eq!((pending[0].id, pending[0].since), (device_id(&ALICE), NOW));
     assert_eq!(pending[0].fingerprint, fingerprint(&ALICE));
-    let changed = enrolment.approve("laptop", NOW + 2).unwrap();
+    let changed = enrolment
+        .decide("laptop", Choice::Approve, NOW + 2)
+        .unwrap();
     assert_eq!(
         (changed.device, changed.state.as_str()),
         (device_id(&ALICE), "enrolled")
@@ -106,7 +110,12 @@ fn a_claim_waits_for_approval_and_then_needs_no_invitation() {
         Decision::Enrolled
     );
     // Said again, an approval is no error.
-    assert_eq!(enrolment.approve("laptop", NOW + 4).unwrap(), changed);
+    assert_eq!(
+        enrolment
+            .decide("laptop", Choice::Approve, NOW + 4)
+            .unwrap(),
+        changed
+    );
 }
 
 #[test]
@@ -141,7 +150,7 @@ fn the_first_key_owns_an_invitation() {
         enrolment.claim(&bare(BOB), NOW),
         refused(Reason::UnknownDevice)
     );
-    enrolment.deny("laptop", NOW).unwrap();
+    enrolment.decide("laptop", Choice::Deny, NOW).unwrap();
     assert_eq!(
         enrolment.claim(&with(BOB, &invitation), NOW),
         refused(Reason::InvitationUsed)
@@ -226,7 +235,10 @@ fn a_claim_lapses_when_the_owner_does_not_decide_within_a_day() {
     assert_eq!(enrolment.pending(last).len(), 1);
     assert!(enrolment.pending(last + 1).is_empty());
     assert_eq!(enrolment.standing(device_id(&ALICE), last + 1), None);
-    assert_eq!(code(enrolment.approve("laptop", last + 1)), Code::NotFound);
+    assert_eq!(
+        code(enrolment.decide("laptop", Choice::Approve, last + 1)),
+        Code::NotFound
+    );
     assert_eq!(
         enrolment.claim(&with(ALICE, &invitation), last + 1),
         refused(Reason::InvitationExpired)
@@ -246,15 +258,24 @@ fn a_denied_device_is_told_so_and_its_invitation_is_spent() {
     };
     enrolment.invite(&invitation, NOW).unwrap();
     enrolment.claim(&with(ALICE, &invitation), NOW);
-    assert_eq!(enrolment.deny("laptop", NOW).unwrap().state, "denied");
+    assert_eq!(
+        enrolment.decide("laptop", Choice::Deny, NOW).unwrap().state,
+        "denied"
+    );
     assert_eq!(
         enrolment.claim(&with(ALICE, &invitation), NOW),
         refused(Reason::Denied)
     );
     assert_eq!(enrolment.claim(&bare(ALICE), NOW), refused(Reason::Denied));
     assert!(enrolment.devices(NOW).is_empty() && enrolment.pending(NOW).is_empty());
-    assert_eq!(code(enrolment.approve("laptop", NOW)), Code::NotFound);
-    assert_eq!(enrolment.deny("laptop", NOW).unwrap().state, "denied");
+    assert_eq!(
+        code(enrolment.decide("laptop", Choice::Approve, NOW)),
+        Code::NotFound
+    );
+    assert_eq!(
+        enrolment.decide("laptop", Choice::Deny, NOW).unwrap().state,
+        "denied"
+    );
     // After a day the device is forgotten, what it claimed is not.
     let later = NOW + PENDING_MAX_MS;
     assert_eq!(
@@ -277,7 +298,13 @@ fn a_denied_device_is_told_so_and_its_invitation_is_spent() {
 fn a_revoked_device_stays_out_until_it_claims_a_fresh_invitation() {
     let (mut enrolment, first) = invited(false);
     enrolment.claim(&with(ALICE, &first), NOW);
-    assert_eq!(enrolment.revoke("laptop", NOW).unwrap().state, "revoked");
+    assert_eq!(
+        enrolment
+            .decide("laptop", Choice::Revoke, NOW)
+            .unwrap()
+            .state,
+        "revoked"
+    );
     for claim in [
         bare(ALICE),
         with(ALICE, &first),
@@ -289,15 +316,30 @@ fn a_revoked_device_stays_out_until_it_claims_a_fresh_invitation() {
         enrolment.claim(&bare(ALICE), NOW + 100 * PENDING_MAX_MS),
         refused(Reason::Revoked)
     );
-    assert_eq!(code(enrolment.approve("laptop", NOW)), Code::NotFound);
-    assert_eq!(enrolment.revoke("laptop", NOW).unwrap().state, "revoked");
+    assert_eq!(
+        code(enrolment.decide("laptop", Choice::Approve, NOW)),
+        Code::NotFound
+    );
+    assert_eq!(
+        enrolment
+            .decide("laptop", Choice::Revoke, NOW)
+            .unwrap()
+            .state,
+        "revoked"
+    );
     let second = invitation(2, true);
     enrolment.invite(&second, NOW).unwrap();
     assert_eq!(
         enrolment.claim(&with(ALICE, &second), NOW),
         Decision::Pending
     );
-    assert_eq!(enrolment.approve("laptop", NOW).unwrap().state, "enrolled");
+    assert_eq!(
+        enrolment
+            .decide("laptop", Choice::Approve, NOW)
+            .unwrap()
+            .state,
+        "enrolled"
+    );
     assert_eq!(enrolment.claim(&bare(ALICE), NOW), Decision::Enrolled);
     // A pending device can be revoked too.
     let third = invitation(3, true);
@@ -309,7 +351,7 @@ fn a_revoked_device_stays_out_until_it_claims_a_fresh_invitation() {
         },
         NOW,
     );
-    enrolment.revoke("phone", NOW).unwrap();
+    enrolment.decide("phone", Choice::Revoke, NOW).unwrap();
     assert_eq!(
         enrolment.claim(&with(BOB, &third), NOW),
         refused(Reason::Revoked)
@@ -325,13 +367,13 @@ fn a_lower_serial_than_the_highest_is_refused() {
     };
     assert_eq!(enrolment.claim(&at(5), NOW), Decision::Pending);
     assert_eq!(enrolment.claim(&at(4), NOW), refused(Reason::StaleSerial));
-    enrolment.approve("laptop", NOW).unwrap();
+    enrolment.decide("laptop", Choice::Approve, NOW).unwrap();
     assert_eq!(enrolment.claim(&at(4), NOW), refused(Reason::StaleSerial));
     assert_eq!(enrolment.claim(&at(7), NOW), Decision::Enrolled);
     assert_eq!(enrolment.claim(&at(6), NOW), refused(Reason::StaleSerial));
     assert_eq!(enrolment.claim(&at(7), NOW), Decision::Enrolled);
     // Nor does a stale certificate use up an invitation.
-    enrolment.revoke("laptop", NOW).unwrap();
+    enrolment.decide("laptop", Choice::Revoke, NOW).unwrap();
     let second = self::invitation(2, true);
     enrolment.invite(&second, NOW).unwrap();
     assert_eq!(
@@ -345,6 +387,61 @@ fn a_lower_serial_than_the_highest_is_refused() {
         refused(Reason::StaleSerial)
     );
     assert_eq!(enrolment.claim(&with(BOB, &second), NOW), Decision::Pending);
+}
+
+#[test]
+fn a_device_has_the_scopes_of_its_invitation_until_they_are_changed() {
+    let mut enrolment = Enrolment::default();
+    let view = Scopes::of(&["view"]).unwrap();
+    let given = NewInvitation {
+        scopes: view,
+        ..invitation(1, true)
+    };
+    enrolment.invite(&given, NOW).unwrap();
+    let alice = device_id(&ALICE);
+    assert_eq!(
+        enrolment.claim(&with(ALICE, &given), NOW),
+        Decision::Pending
+    );
+    assert_eq!(enrolment.pending(NOW)[0].scopes, ["view"]);
+    assert_eq!(enrolment.scopes(alice), Scopes::NONE, "it is not in yet");
+    enrolment.decide("laptop", Choice::Approve, NOW).unwrap();
+    assert_eq!(enrolment.scopes(alice), view);
+    // Coming again changes nothing, with whatever it brings.
+    let richer = invitation(2, true);
+    enrolment.invite(&richer, NOW).unwrap();
+    assert_eq!(
+        enrolment.claim(&with(ALICE, &richer), NOW),
+        Decision::Enrolled
+    );
+    assert_eq!(enrolment.scopes(alice), view);
+
+    let more = Scopes::of(&["type"]).unwrap();
+    let changed = enrolment
+        .decide("laptop", Choice::Scopes(more), NOW + 1)
+        .unwrap();
+    assert_eq!(changed.state, "enrolled");
+    assert_eq!(enrolment.scopes(alice), more);
+    assert_eq!(enrolment.devices(NOW)[0].scopes, ["view", "type"]);
+    assert_eq!(
+        enrolment.devices(NOW)[0].since,
+        NOW,
+        "its state is the same"
+    );
+    enrolment.decide("laptop", Choice::Revoke, NOW + 2).unwrap();
+    assert_eq!(enrolment.scopes(alice), Scopes::NONE);
+    assert_eq!(
+        code(enrolment.decide("laptop", Choice::Scopes(more), NOW)),
+        Code::NotFound
+    );
+
+    // Who is let in by its carrier has no scopes of its own.
+    let trusted = Claim {
+        trusted_carrier: true,
+        ..bare(BOB)
+    };
+    assert_eq!(enrolment.claim(&trusted, NOW), Decision::Enrolled);
+    assert_eq!(enrolment.scopes(device_id(&BOB)), Scopes::NONE);
 }
 
 #[test]
@@ -378,7 +475,7 @@ fn a_trusted_carrier_lets_every_key_in_but_revoked_ones_and_only_there() {
     );
     assert_eq!(enrolment.claim(&trusted, NOW), Decision::Enrolled);
     assert_eq!(enrolment.claim(&bare(ALICE), NOW), Decision::Pending);
-    enrolment.revoke("laptop", NOW).unwrap();
+    enrolment.decide("laptop", Choice::Revoke, NOW).unwrap();
     assert_eq!(enrolment.claim(&trusted, NOW), refused(Reason::Revoked));
 }
 
@@ -403,7 +500,7 @@ fn a_device_is_meant_by_id_or_unique_name_or_the_start_of_its_id() {
         );
     }
     let id = device_id(&keys[0]);
-    let twins = enrolment.approve("twin", NOW).unwrap_err();
+    let twins = enrolment.decide("twin", Choice::Approve, NOW).unwrap_err();
     assert_eq!((twins.code, twins.candidates.len()), (Code::Ambiguous, 2));
     assert!(twins.candidates.contains(&format!("{id} twin")));
     // Forty ids share sixteen first digits.
@@ -416,7 +513,10 @@ fn a_device_is_meant_by_id_or_unique_name_or_the_start_of_its_id() {
                 > 1
         });
     for start in crowded {
-        assert_eq!(code(enrolment.approve(&start, NOW)), Code::Ambiguous);
+        assert_eq!(
+            code(enrolment.decide(&start, Choice::Approve, NOW)),
+            Code::Ambiguous
+        );
     }
     for nobody in [
         "",
@@ -425,29 +525,47 @@ fn a_device_is_meant_by_id_or_unique_name_or_the_start_of_its_id() {
         &DeviceId::from_bytes([0; 16]).to_string(),
     ] {
         assert_ne!(
-            code(enrolment.approve(nobody, NOW)),
+            code(enrolment.decide(nobody, Choice::Approve, NOW)),
             Code::Internal,
             "{nobody}"
         );
-        assert!(enrolment.approve(nobody, NOW).is_err(), "{nobody}");
+        assert!(
+            enrolment.decide(nobody, Choice::Approve, NOW).is_err(),
+            "{nobody}"
+        );
     }
-    assert_eq!(enrolment.approve(&id.to_string(), NOW).unwrap().device, id);
+    assert_eq!(
+        enrolment
+            .decide(&id.to_string(), Choice::Approve, NOW)
+            .unwrap()
+            .device,
+        id
+    );
     // One twin waits no more, so that the name is unique among those who do.
     assert_eq!(
-        enrolment.deny("twin", NOW).unwrap().device,
+        enrolment.decide("twin", Choice::Deny, NOW).unwrap().device,
         device_id(&keys[1])
     );
     let start = device_id(&keys[2]).to_string()[..16].to_owned();
     assert_eq!(
-        enrolment.approve(&start, NOW).unwrap().device,
+        enrolment
+            .decide(&start, Choice::Approve, NOW)
+            .unwrap()
+            .device,
         device_id(&keys[2])
     );
     let start = device_id(&keys[3]).to_string()[4..16].to_owned();
     assert_eq!(
-        enrolment.approve(&start, NOW).unwrap().device,
+        enrolment
+            .decide(&start, Choice::Approve, NOW)
+            .unwrap()
+            .device,
         device_id(&keys[3])
     );
-    assert_eq!(code(enrolment.approve("device 99", NOW)), Code::NotFound);
+    assert_eq!(
+        code(enrolment.decide("device 99", Choice::Approve, NOW)),
+        Code::NotFound
+    );
 }
 
 #[test]
@@ -507,7 +625,7 @@ fn devices_are_bounded_and_revoked_ones_make_room() {
     assert_eq!(enrolment.claim(&met, NOW), Decision::Enrolled);
     assert_eq!(enrolment.standing(device_id(&ALICE), NOW), None);
     enrolment
-        .revoke(&device_id(&key(7)).to_string(), NOW)
+        .decide(&device_id(&key(7)).to_string(), Choice::Revoke, NOW)
         .unwrap();
     assert_eq!(enrol(&mut enrolment, most), Ok(Decision::Enrolled));
     // As an unknown one it does not get in either, nor by the invitation that it had.
@@ -533,8 +651,8 @@ async fn decisions_are_durable_and_announced() {
     let dir = tempdir().unwrap();
     let session = Session::open(dir.path()).unwrap();
     let (first, second) = (invitation(1, true), invitation(2, true));
-    session.invite(first.clone()).await.unwrap();
-    session.invite(second.clone()).await.unwrap();
+    session.invite(None, first.clone()).await.unwrap();
+    session.invite(None, second.clone()).await.unwrap();
     assert_eq!(session.invitation_key(first.id), Some(first.key));
     assert_eq!(
         session.claim(with(ALICE, &first)).await,
@@ -554,9 +672,15 @@ async fn decisions_are_durable_and_announced() {
             }
         }
     });
-    session.approve("laptop".to_owned()).await.unwrap();
+    session
+        .decide(None, "laptop".to_owned(), Choice::Approve)
+        .await
+        .unwrap();
     waiting.await.unwrap();
-    session.revoke("phone".to_owned()).await.unwrap();
+    session
+        .decide(None, "phone".to_owned(), Choice::Revoke)
+        .await
+        .unwrap();
     // What changes nothing is announced to nobody.
     let mut decisions = session.decisions();
     decisions.mark_unchanged();
@@ -578,7 +702,11 @@ async fn decisions_are_durable_and_announced() {
     );
     assert_eq!(again.invitation_key(first.id), Some(first.key));
     assert_eq!(
-        code(again.approve("nobody".to_owned()).await),
+        code(
+            again
+                .decide(None, "nobody".to_owned(), Choice::Approve)
+                .await
+        ),
         Code::NotFound
     );
     again.close().await;

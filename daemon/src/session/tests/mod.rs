@@ -1,5 +1,6 @@
 //! Tests of the durable state.
 
+mod audit;
 mod crash;
 mod enrolment;
 mod feed;

@@ -5,10 +5,11 @@ use std::path::Path;
 use keepline_protocol::api::{Path as ApiPath, Receipt};
 use keepline_protocol::failure::Code;
 use keepline_protocol::id::{DeviceId, Generation};
+use keepline_protocol::scope::Scopes;
 use rusqlite::Connection;
 use tempfile::tempdir;
 
-use super::super::store::{FILE, LOCK};
+use super::super::store::{FILE, KEY_FILE, LOCK};
 use super::super::writer::Request;
 use super::super::{
     Claim, DAEMON_STOPPED, Decision, Event, NewInvitation, Origin, Reason, Session,
@@ -281,7 +282,7 @@ async fn what_a_newer_version_wrote_is_refused_untouched() {
     {
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
         connection
-            .execute("UPDATE meta SET value = 2 WHERE key = 'schema'", [])
+            .execute("UPDATE meta SET value = 99 WHERE key = 'schema'", [])
             .unwrap();
         for name in [FILE, "keepline.db-wal"] {
             fs::copy(dir.path().join(name), newer.path().join(name)).unwrap();
@@ -329,6 +330,107 @@ async fn what_is_no_store_is_refused_untouched() {
         );
         assert_eq!(content(dir.path()), before);
     }
+}
+
+/// Layout 1 as it was, with a row of each sort.
+const LAYOUT_1: &str = r#"
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE rows (kind TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL, PRIMARY KEY (kind, id)) STRICT;
+    CREATE TABLE journal (generation TEXT NOT NULL, revision INTEGER NOT NULL, changes TEXT NOT NULL,
+        at_ms INTEGER NOT NULL, PRIMARY KEY (generation, revision)) STRICT;
+    CREATE TABLE receipts (seq INTEGER PRIMARY KEY, device TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL,
+        result TEXT NOT NULL, generation TEXT NOT NULL, revision INTEGER NOT NULL, UNIQUE (device, key)) STRICT;
+    CREATE TABLE devices (id TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT;
+    CREATE TABLE invitations (id TEXT PRIMARY KEY, json TEXT NOT NULL) STRICT;
+    INSERT INTO meta VALUES ('schema', 1);
+    INSERT INTO rows VALUES ('workspace', 'ws_55555555555555555555555555555555',
+        '{"id":"ws_55555555555555555555555555555555","name":"main","index":1,"created_ms":7}'),
+        ('terminal', 'term_66666666666666666666666666666666', '{"id":"term_66666666666666666666666666666666",
+            "workspace_id":"ws_55555555555555555555555555555555","name":"build","title":"make","cwd":"/srv","argv":["make"],
+            "size":{"cols":80,"rows":24},"lifecycle":"running","exit":null,"pid":7,"index":1,"created_ms":8,"used_ms":9,
+            "ended_ms":null}');
+    INSERT INTO receipts VALUES (1, '', 'k', x'00', '{"Workspace":{"workspace":"ws_55555555555555555555555555555555"}}',
+        '77777777777777777777777777777777', 1);
+    INSERT INTO devices VALUES
+        ('dev_11111111111111111111111111111111', '{"key":"1111111111111111111111111111111111111111111111111111111111111111",
+            "name":"laptop","standing":"enrolled","since_ms":5,"serial":1,"invitation":null}'),
+        ('dev_22222222222222222222222222222222', '{"key":"2222222222222222222222222222222222222222222222222222222222222222",
+            "name":"relay","standing":"trusted","since_ms":6,"serial":1,"invitation":null}');
+    INSERT INTO invitations VALUES ('inv_33333333333333333333333333333333',
+        '{"key":"3333333333333333333333333333333333333333333333333333333333333333",
+        "secret_hash":"4444444444444444444444444444444444444444444444444444444444444444",
+        "expires_ms":9999999999999,"approval":true,"claimed":"open"}');
+"#;
+
+#[tokio::test]
+async fn a_store_of_layout_1_is_brought_to_this_one() {
+    let dir = private_tempdir();
+    let path = dir.path().join(FILE);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(LAYOUT_1)
+        .unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    // Twice: a store that was brought to this layout is one of it.
+    for _ in 0..2 {
+        let session = Session::open(dir.path()).unwrap();
+        let devices = session.devices();
+        let scopes = devices.iter().map(|device| device.scopes.join(","));
+        let scopes: Vec<_> = scopes.collect();
+        // Who was let in before there were scopes may what invitations give.
+        assert_eq!(scopes, [Scopes::INVITED.to_string(), String::new()]);
+        session.close().await;
+    }
+    let session = Session::open(dir.path()).unwrap();
+    let claim = Claim {
+        key: [9; 32],
+        name: "phone".to_owned(),
+        serial: 1,
+        invitation: Some((
+            "inv_33333333333333333333333333333333".parse().unwrap(),
+            Some([0x44; 32]),
+        )),
+        trusted_carrier: false,
+    };
+    assert_eq!(session.claim(claim).await, Ok(Decision::Pending));
+    assert_eq!(session.pending()[0].scopes, Scopes::INVITED.names());
+    assert_eq!(session.audit(None).await.unwrap().len(), 1);
+    // What was shown in a workspace itself is shown nowhere, and has ended with its daemon.
+    let terminal = session.resolve_terminal("build").unwrap();
+    let terminal = session.terminal(terminal).unwrap();
+    assert_eq!((terminal.tab_ids.len(), terminal.cwd.as_str()), (0, "/srv"));
+    assert_eq!(terminal.lifecycle, super::super::Lifecycle::Ended);
+    let made = make(&session, keyed("k"), "new").await.unwrap();
+    assert!(!made.replayed);
+    let rename = WorkspaceRename {
+        workspace: "main".to_owned(),
+        name: "old".to_owned(),
+        ..WorkspaceRename::default()
+    };
+    session.mutate(Origin::default(), rename).await.unwrap();
+    session.close().await;
+}
+
+#[tokio::test]
+async fn an_empty_store_beside_an_identity_has_lost_what_it_held() {
+    let dir = private_tempdir();
+    let path = dir.path().join(FILE);
+    let empty = |path: &Path| {
+        fs::write(path, "").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    empty(&path);
+    // A first start that was cut off leaves no identity yet.
+    Session::open(dir.path()).unwrap().close().await;
+    for name in fs::read_dir(dir.path()).unwrap() {
+        fs::remove_file(name.unwrap().path()).unwrap();
+    }
+    empty(&path);
+    empty(&dir.path().join(KEY_FILE));
+    let failure = Session::open(dir.path()).map(drop).unwrap_err();
+    assert_eq!(failure.code, Code::Failed);
+    assert!(failure.message.contains("damaged"), "{failure}");
+    assert_eq!(fs::read(&path).unwrap(), b"", "it was left as it is");
 }
 
 #[tokio::test]
@@ -428,7 +530,7 @@ async fn an_invitation_that_was_not_saved_is_none() {
     let mut numbers = 0..=u8::MAX;
     let unsaved = loop {
         let new = invitation(numbers.next().expect("the disk gets full"));
-        if let Err(failure) = session.invite(new.clone()).await {
+        if let Err(failure) = session.invite(None, new.clone()).await {
             assert_eq!(failure.code, Code::Failed);
             break new;
         }
@@ -444,7 +546,7 @@ async fn an_invitation_that_was_not_saved_is_none() {
     let unknown = Decision::Refused(Reason::InvitationUnknown);
     assert_eq!(session.claim(claim.clone()).await, Ok(unknown));
     limit(u32::MAX - 1).await.ok().unwrap();
-    session.invite(unsaved).await.unwrap();
+    session.invite(None, unsaved).await.unwrap();
     assert_eq!(session.claim(claim).await, Ok(Decision::Pending));
     session.close().await;
 }
@@ -456,6 +558,7 @@ fn invitation(number: u8) -> NewInvitation {
         secret_hash: [2; 32],
         ttl_ms: 60_000,
         approval: true,
+        scopes: Scopes::INVITED,
     }
 }
 
