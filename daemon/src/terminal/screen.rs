@@ -90,7 +90,9 @@ impl Screen {
     /// does not fit a record leaves out history, then styles, then rows from the top.
     pub(super) fn snapshot(&self, history_lines: u32) -> Bytes {
         for lines in [history_lines, 0] {
-            let vt = self.screen.snapshot_vt(lines as usize, SNAPSHOT_HISTORY_MAX);
+            let vt = self
+                .screen
+                .snapshot_vt(lines as usize, SNAPSHOT_HISTORY_MAX);
             if vt.len() <= SNAPSHOT_MAX {
                 return vt.into();
             }
@@ -180,9 +182,12 @@ mod tests {
     fn side_effects_have_their_offsets() {
         let mut screen = Screen::new(Size::cells(80, 24));
         screen.feed(b"12345");
-        let fed = screen.feed(b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07tail");
+        let fed = screen
+            .feed(b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07tail");
         let expected = Effects {
-            through: 5 + b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07".len() as u64,
+            through: 5
+                + b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07".len()
+                    as u64,
             title: Some("a title".to_owned()),
             cwd: Some("/srv".to_owned()),
             notices: vec![
