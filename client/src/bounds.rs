@@ -80,8 +80,20 @@ pub const LOCK_POLL: Duration = Duration::from_millis(10);
 pub const CARRIER_WAIT: Duration = Duration::from_secs(2);
 /// How long a mutation's answer is held until the document shows it, so that a script reads what it wrote.
 pub const RECEIPT_WAIT: Duration = Duration::from_millis(500);
-/// Refusals of the document in a row after which a link's stream of changes is given up.
-pub const REPAIRS_MAX: u32 = 5;
+/// Refusals of what the daemon says of the document, in a row, that are repaired: after the last one a stream is started once
+/// more, and when that fails too the document is followed again only on the next link.
+pub const FAILURES_MAX: u32 = 5;
+/// How long the document must be followed without a refusal until earlier ones no longer count.
+pub const HEALTHY_TIME: Duration = Duration::from_secs(10);
+/// Between two snapshots that are asked for because of rows of a kind that this version does not know: a daemon that makes
+/// many of them must not be asked for a document each time.
+pub const BARRIER_PAUSE: Duration = Duration::from_secs(1);
+/// Own mutations that wait for their answer or for the document: twice the requests that can be under way. Past it the oldest
+/// is forgotten, and nobody checks that the document shows it.
+pub const PENDING_WRITES_MAX: usize = 1_024;
+/// Former generations of a daemon whose snapshots are known to be old. Past it the oldest is forgotten: a snapshot of it
+/// would have been under way for as many restarts.
+pub const RETIRED_MAX: usize = 64;
 /// Streams that a local socket's consumers have open at once, all together: half of what a daemon lets one link have, so
 /// that they can never cost the link. A request past it waits for its turn; a stream of events or an attachment is refused
 /// as busy.

@@ -7,6 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use keepline_protocol::api::Size;
+use keepline_protocol::failure::Code;
 use keepline_protocol::record::{Exit, LinkState, Record};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Termios, tcgetattr};
@@ -274,4 +275,16 @@ async fn without_a_terminal_named_it_is_the_last_used_live_one_else_a_new_one() 
             .cloned()
     });
     assert_eq!(made.unwrap()["params"]["size"]["cols"], 80);
+
+    // A stale list may be read, but nothing is opened by it.
+    let mut stale = list(&[row("b", "running", 9)]);
+    stale["freshness"]["state"] = "stale".into();
+    fake.answer("terminal.list", stale);
+    let unreachable = "cannot reach 'box' — disconnected";
+    fake.refuse("server.status", Code::Unreachable, unreachable);
+    let mut person = Person::start(&fake, &[]).await;
+    person.sees(unreachable).await;
+    let status = within("exit", person.child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(fake.with(|state| state.attaches.is_empty()));
 }

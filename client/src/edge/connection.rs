@@ -237,15 +237,18 @@ impl Edge {
                 let rotated = params["rotated"] == true;
                 Some(self.reconnect(rotated, time).await)
             }
-            _ => self.answer_from_document(method, time).await.map(Ok),
+            _ => None,
         };
-        let answered = match by_itself {
-            Some(answer) => answer.and_then(raw),
-            None => match registry::by_name(method) {
+        let from_document = self.answer_from_document(method, time).await;
+        let answered = match (by_itself, from_document) {
+            (Some(answer), _) => answer.and_then(raw),
+            (None, Some(json)) => RawValue::from_string(json)
+                .map_err(|error| Failure::new(Code::Internal, error.to_string())),
+            (None, None) => match registry::by_name(method) {
                 Some(entry) if entry.effect != Effect::Stream => {
                     self.request(entry, params, time).await
                 }
-                _ if collection(method).is_some() => Err(self.inner.uplink.unreachable()),
+                _ if listed(method).is_some() => Err(self.inner.uplink.unreachable()),
                 _ => {
                     let message = format!("there is no method '{method}'");
                     return output
@@ -268,24 +271,24 @@ impl Edge {
         }
     }
 
-    /// What the edge answers from its document; nothing for every other method, and while there is none.
-    async fn answer_from_document(&self, method: &str, time: Duration) -> Option<Value> {
-        if method != method::SessionSnapshot::NAME && collection(method).is_none() {
+    /// What the edge answers from its document, as JSON; nothing for every other method, and while there is none.
+    async fn answer_from_document(&self, method: &str, time: Duration) -> Option<String> {
+        let collection = listed(method);
+        if collection.is_none() && method != method::SessionSnapshot::NAME {
             return None;
         }
         // A first document is on its way soon after the link is up.
         let _ = timeout(CARRIER_WAIT.min(time), self.inner.follower.present()).await;
-        match collection(method) {
-            Some(collection) => self.list(&collection),
+        match collection {
+            Some(collection) => self.list(collection),
             None => self.snapshot(),
         }
     }
 }
 
-/// The collection that a method lists: `workspaces` for `workspace.list`; nothing for every other method.
-fn collection(method: &str) -> Option<String> {
-    let collection = format!("{}s", method.strip_suffix(".list")?);
-    COLLECTIONS
-        .contains(&collection.as_str())
-        .then_some(collection)
+/// The collection that a `list` is of.
+fn listed(method: &str) -> Option<&'static str> {
+    let kind = method.strip_suffix(".list")?;
+    let found = COLLECTIONS.iter().find(|(known, _)| *known == kind)?;
+    Some(found.1)
 }

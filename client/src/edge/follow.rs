@@ -1,40 +1,20 @@
-//! Keeps the document at the daemon's state.
+//! Keeps the document at the daemon's state: the driver of a [`Replica`], which decides everything.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use keepline_carrier::Clock;
 use keepline_carrier::link::{Link, ReceiveError};
-use keepline_protocol::api::Cursor;
 use keepline_protocol::api::session::{Delta, Events, EventsStarted};
+use keepline_protocol::api::{Cursor, Json};
 use keepline_protocol::lane::Lane;
-use keepline_protocol::message::encode_request;
+use keepline_protocol::message::{Message, encode_request};
 use keepline_protocol::registry::{DELTA, RESET, method};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, timeout};
 
-use crate::bounds::REPAIRS_MAX;
-use crate::document::{Document, Refused};
-use crate::uplink::Uplink;
-
-/// How well the document follows the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// It does.
-    Healthy,
-    /// A snapshot or delta was refused, and a new snapshot was asked for.
-    Recovering,
-    /// Too many were refused; the next link starts anew.
-    Exhausted,
-}
-
-impl Phase {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Phase::Healthy => "healthy",
-            Phase::Recovering => "recovering",
-            Phase::Exhausted => "exhausted",
-        }
-    }
-}
+use crate::document::{Document, Phase, Refused, Replica, Step, Written};
+use crate::uplink::{Uplink, now_ms};
 
 /// The document and the task that keeps it; clones are the same.
 #[derive(Clone)]
@@ -43,169 +23,228 @@ pub(super) struct Follower {
 }
 
 struct Shared {
-    document: RwLock<Option<Document>>,
+    clock: Clock,
+    replica: RwLock<Replica>,
     cursor: watch::Sender<Option<Cursor>>,
-    phase: watch::Sender<Phase>,
+    /// The phase and the Unix time in milliseconds since which it is so.
+    phase: watch::Sender<(Phase, u64)>,
+    contradictions: mpsc::Sender<Refused>,
+}
+
+/// A mutation that was sent. Dropping it says that it was not answered well.
+pub(super) struct Sent {
+    follower: Follower,
+    number: u64,
+    answered: bool,
 }
 
 impl Follower {
     pub(super) fn start(uplink: Uplink) -> Self {
+        let (contradictions, contradicted) = mpsc::channel(1);
         let shared = Shared {
-            document: RwLock::new(None),
+            clock: Clock::start(),
+            replica: RwLock::default(),
             cursor: watch::channel(None).0,
-            phase: watch::channel(Phase::Recovering).0,
+            phase: watch::channel((Phase::Recovering, now_ms())).0,
+            contradictions,
         };
         let follower = Follower {
             shared: Arc::new(shared),
         };
-        tokio::spawn(follower.clone().run(uplink));
+        tokio::spawn(follower.clone().run(uplink, contradicted));
         follower
     }
 
-    /// Looks at the document, when there is one.
-    pub(super) fn read<T>(&self, look: impl FnOnce(&Document, Phase) -> T) -> Option<T> {
-        let phase = *self.shared.phase.borrow();
-        let document = self
-            .shared
-            .document
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        document.as_ref().map(|document| look(document, phase))
+    /// Looks at the document and what belongs to it.
+    pub(super) fn read<T>(&self, look: impl FnOnce(&Replica) -> T) -> T {
+        look(
+            &self
+                .shared
+                .replica
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
-    pub(super) fn is_following(&self) -> bool {
-        *self.shared.phase.borrow() == Phase::Healthy
+    /// The phase and the Unix time in milliseconds since which it is so.
+    pub(super) fn phase(&self) -> (Phase, u64) {
+        *self.shared.phase.borrow()
+    }
+
+    /// The document's cursor, as it moves.
+    pub(super) fn cursor(&self) -> watch::Receiver<Option<Cursor>> {
+        self.shared.cursor.subscribe()
     }
 
     /// Waits until there is a document.
     pub(super) async fn present(&self) {
-        let _ = self
-            .shared
-            .cursor
-            .subscribe()
-            .wait_for(Option::is_some)
-            .await;
+        let present = |_: &(Phase, u64)| self.read(|replica| replica.document().is_some());
+        let _ = self.shared.phase.subscribe().wait_for(present).await;
     }
 
-    /// Waits until the document has reached a receipt, or no longer than `longest`, so that who wrote can read it.
-    pub(super) async fn reached(&self, receipt: Cursor, longest: Duration) {
-        let mut cursor = self.shared.cursor.subscribe();
-        let reached = cursor.wait_for(|cursor| {
-            cursor.is_some_and(|cursor| {
-                cursor.generation != receipt.generation || cursor.revision >= receipt.revision
-            })
+    /// A mutation is about to be sent under `key`.
+    pub(super) fn sent(&self, method: &'static str, key: String) -> Sent {
+        Sent {
+            follower: self.clone(),
+            number: self.change(|replica| replica.sent(method, key)),
+            answered: false,
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Replica) -> T) -> T {
+        change(
+            &mut self
+                .shared
+                .replica
+                .write()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// Lets the replica take what came, and tells those who wait for it.
+    fn step(&self, take: impl FnOnce(&mut Replica) -> Step) -> Step {
+        let (step, cursor, phase) = self.change(|replica| {
+            let step = take(replica);
+            if let Some(reason) = replica.reason()
+                && step != Step::Follow
+            {
+                tracing::warn!(phase = replica.phase().name(), "{reason}");
+            }
+            let cursor = replica.document().and_then(Document::cursor);
+            (step, cursor, replica.phase())
         });
-        let _ = tokio::time::timeout(longest, reached).await;
+        self.shared.phase.send_if_modified(|now| {
+            let changed = now.0 != phase;
+            if changed {
+                *now = (phase, now_ms());
+            }
+            changed
+        });
+        self.shared.cursor.send_if_modified(|now| {
+            let changed = *now != cursor;
+            *now = cursor;
+            changed
+        });
+        step
     }
 
-    async fn run(self, uplink: Uplink) {
+    async fn run(self, uplink: Uplink, mut contradicted: mpsc::Receiver<Refused>) {
         let mut old: Option<Link> = None;
         loop {
             let link = uplink.link_after(old.as_ref()).await;
-            let mut refused = 0;
-            // The first question continues from what is there; after a refusal everything is asked for.
-            let mut since = self.read(|document, _| document.cursor());
-            while refused < REPAIRS_MAX {
-                match self.follow(&link, since).await {
-                    Ok(()) => break,
-                    Err(error) => {
-                        refused += 1;
-                        since = None;
-                        tracing::warn!(%error, "the document is asked for anew");
-                        self.shared.phase.send_replace(Phase::Recovering);
-                    }
-                }
-            }
-            if refused == REPAIRS_MAX {
-                self.shared.phase.send_replace(Phase::Exhausted);
+            let now = self.shared.clock.now();
+            let mut step = self.step(|replica| replica.linked(now));
+            while let Step::Ask { since, at } = step {
+                sleep_until(self.shared.clock.instant(at)).await;
+                step = self.follow(&link, since, &mut contradicted).await;
             }
             old = Some(link);
         }
     }
 
-    /// Follows on one stream until the link or the daemon has ended; an error when something was refused.
-    async fn follow(&self, link: &Link, since: Option<Cursor>) -> Result<(), Refused> {
+    /// Follows on one stream until it is not gone on with.
+    async fn follow(
+        &self,
+        link: &Link,
+        since: Option<Cursor>,
+        contradicted: &mut mpsc::Receiver<Refused>,
+    ) -> Step {
+        self.change(Replica::asked);
         let (sender, mut receiver) = link.open(Lane::Control);
-        if sender
-            .send(encode_request::<method::SessionEvents>(&Events { since }))
-            .await
-            .is_err()
-        {
-            return Ok(());
+        let request = encode_request::<method::SessionEvents>(&Events { since });
+        if sender.send(request).await.is_err() {
+            return self.step(Replica::ended);
         }
-        let malformed = |what: &dyn std::fmt::Display| Refused::Malformed(what.to_string());
         let mut started = false;
+        // What came before this stream was asked for is repaired by it.
+        while contradicted.try_recv().is_ok() {}
         loop {
-            let message = match receiver.message().await {
-                Ok(Some(message)) => message,
+            let message = tokio::select! {
+                message = receiver.message() => message,
+                Some(error) = contradicted.recv() => {
+                    let now = self.shared.clock.now();
+                    return self.step(|replica| replica.refused(now, &error));
+                }
+            };
+            let event = match message {
+                Ok(Some(message)) => Event::read(&message, started),
                 // A daemon that stops ends its streams before its links.
-                Ok(None) => {
-                    self.shared.phase.send_replace(Phase::Recovering);
-                    return Ok(());
-                }
-                Err(ReceiveError::Reset) => return Ok(()),
-                Err(error) => return Err(malformed(&error)),
+                Ok(None) | Err(ReceiveError::Reset) => return self.step(Replica::ended),
+                Err(error) => Err(Refused::Malformed(error.to_string())),
             };
-            let begin = if !started {
-                let answer = message
-                    .answer::<method::SessionEvents>()
-                    .map_err(|error| malformed(&error))?;
-                Some(answer.map_err(|failure| malformed(&failure))?)
-            } else if message.number == RESET {
-                Some(
-                    message
-                        .parse::<EventsStarted>()
-                        .map_err(|error| malformed(&error))?,
-                )
-            } else {
-                None
+            let now = self.shared.clock.now();
+            let step = match event {
+                Ok(Event::Started(document)) => {
+                    let document = document.map(|json| Document::parse(json.as_str()));
+                    self.step(|replica| replica.started(now, document))
+                }
+                Ok(Event::Delta(delta)) => self.step(|replica| replica.delta(now, delta.as_str())),
+                Ok(Event::Later) => Step::Follow,
+                Err(error) => self.step(|replica| replica.refused(now, &error)),
             };
-            match begin {
-                Some(EventsStarted {
-                    document: Some(document),
-                    ..
-                }) => {
-                    self.install(Document::parse(document.as_str())?);
-                }
-                Some(EventsStarted { document: None, .. }) if since.is_none() => {
-                    return Err(malformed(&"a first answer without a document"));
-                }
-                Some(_) => {}
-                None if message.number == DELTA => {
-                    let delta: Delta = message.parse().map_err(|error| malformed(&error))?;
-                    self.apply(delta.delta.as_str())?;
-                }
-                // A message of a later version.
-                None => {}
+            if step != Step::Follow {
+                return step;
             }
             started = true;
-            self.shared.phase.send_if_modified(|phase| {
-                std::mem::replace(phase, Phase::Healthy) != Phase::Healthy
-            });
         }
     }
+}
 
-    fn install(&self, document: Document) {
-        let cursor = document.cursor();
-        *self
-            .shared
-            .document
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(document);
-        self.shared.cursor.send_replace(Some(cursor));
+/// What a message on the stream says.
+enum Event {
+    Started(Option<Json>),
+    Delta(Json),
+    /// Something of a later version.
+    Later,
+}
+
+impl Event {
+    fn read(message: &Message, started: bool) -> Result<Self, Refused> {
+        let malformed = |what: &dyn std::fmt::Display| Refused::Malformed(what.to_string());
+        if !started {
+            let answer = message
+                .answer::<method::SessionEvents>()
+                .map_err(|error| malformed(&error))?;
+            let answer = answer.map_err(|failure| malformed(&failure))?;
+            return Ok(Event::Started(answer.document));
+        }
+        match message.number {
+            DELTA => message
+                .parse()
+                .map(|Delta { delta }| Event::Delta(delta))
+                .map_err(|error| malformed(&error)),
+            RESET => message
+                .parse()
+                .map(|EventsStarted { document, .. }| Event::Started(document))
+                .map_err(|error| malformed(&error)),
+            _ => Ok(Event::Later),
+        }
     }
+}
 
-    fn apply(&self, delta: &str) -> Result<(), Refused> {
-        let mut document = self
-            .shared
-            .document
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let Some(document) = document.as_mut() else {
-            return Err(Refused::NotNext);
-        };
-        document.apply(delta)?;
-        self.shared.cursor.send_replace(Some(document.cursor()));
-        Ok(())
+impl Sent {
+    /// The mutation was answered with a receipt of its own. Waits until the document has reached it, or no longer than
+    /// `longest`, so that who wrote can read it.
+    pub(super) async fn written(mut self, written: Written, longest: Duration) {
+        let (follower, number) = (self.follower.clone(), self.number);
+        // From here on it waits for the document alone.
+        self.answered = true;
+        if let Err(error) = follower.change(|replica| replica.answered(number, Some(written))) {
+            // One that waits already has the same repair made.
+            let _ = follower.shared.contradictions.try_send(error);
+        }
+        let reached =
+            |_: &Option<Cursor>| !follower.read(|replica| replica.writes().is_pending(number));
+        let _ = timeout(longest, follower.cursor().wait_for(reached)).await;
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        if !self.answered {
+            let (follower, number) = (&self.follower, self.number);
+            // It promised nothing, so there is nothing that could contradict it.
+            let _ = follower.change(|replica| replica.answered(number, None));
+        }
     }
 }

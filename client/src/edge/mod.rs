@@ -19,12 +19,14 @@ mod request;
 
 use std::sync::Arc;
 
+use keepline_protocol::api::Cursor;
 use keepline_protocol::failure::{Code, Failure};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::bounds::STREAMS_AT_ONCE;
+use crate::document::Phase;
 use crate::uplink::Uplink;
 use follow::Follower;
 pub use listener::LocalListener;
@@ -72,37 +74,45 @@ impl Edge {
         })
     }
 
-    /// The document as `session.snapshot` gives it; nothing when there is none yet.
-    fn snapshot(&self) -> Option<Value> {
-        let freshness = self.freshness();
-        let disconnected = !self.inner.uplink.is_up();
-        self.inner.follower.read(|document, phase| {
+    /// The document as `session.snapshot` gives it, as JSON; nothing when there is none yet.
+    fn snapshot(&self) -> Option<String> {
+        let (freshness, disconnected) = (self.freshness(), !self.inner.uplink.is_up());
+        self.inner.follower.read(|replica| {
+            let document = replica.document()?;
             let mode = if disconnected {
                 "disconnected"
             } else {
-                phase.name()
+                replica.phase().name()
             };
-            let mut members = Map::new();
-            members.insert("cursor".to_owned(), json!(document.cursor()));
-            members.extend(document.members());
-            members.insert("sync_mode".to_owned(), json!(mode));
-            members.insert("freshness".to_owned(), freshness);
-            members.insert("pending_writes".to_owned(), json!([]));
-            json!({ "document": members })
+            let (cursor, members) = (json!(document.cursor()), document.members());
+            let (reason, writes) = (json!(replica.reason()), replica.writes().export());
+            Some(format!(
+                r#"{{"document":{{"cursor":{cursor},"sync_mode":"{mode}","sync_reason":{reason},"freshness":{freshness},"pending_writes":{writes}{members}}}}}"#
+            ))
         })
     }
 
-    /// A collection as its `list` gives it; nothing when there is no document yet.
-    fn list(&self, collection: &str) -> Option<Value> {
+    /// A collection as its `list` gives it, as JSON; nothing when there is no document yet.
+    fn list(&self, collection: &str) -> Option<String> {
         let freshness = self.freshness();
-        self.inner.follower.read(
-            |document, _| json!({ collection: document.rows(collection), "freshness": freshness }),
-        )
+        self.inner.follower.read(|replica| {
+            let rows = replica.document()?.rows(collection);
+            Some(format!(
+                r#"{{"{collection}":{rows},"freshness":{freshness}}}"#
+            ))
+        })
+    }
+
+    /// The cursor of the document, as it moves: nothing while there is no document.
+    #[must_use]
+    pub fn cursor(&self) -> watch::Receiver<Option<Cursor>> {
+        self.inner.follower.cursor()
     }
 
     fn freshness(&self) -> Value {
-        let live = self.inner.uplink.is_up() && self.inner.follower.is_following();
-        let since = self.inner.uplink.status().since_ms;
+        let (phase, since_ms) = self.inner.follower.phase();
+        let live = self.inner.uplink.is_up() && phase == Phase::Healthy;
+        let since = self.inner.uplink.status().since_ms.max(since_ms);
         json!({ "state": if live { "live" } else { "stale" }, "since_ms": since })
     }
 }

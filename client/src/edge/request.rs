@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use keepline_carrier::entropy;
 use keepline_carrier::link::Link;
-use keepline_protocol::api::Cursor;
+use keepline_protocol::api::{Cursor, Receipt};
 use keepline_protocol::failure::{Code, Failure, FailureBody};
 use keepline_protocol::id::AttachmentId;
 use keepline_protocol::lane::Lane;
 use keepline_protocol::message::{Message, encode_raw};
 use keepline_protocol::registry::{ANSWER, Effect, Entry, FAILURE, Method, method};
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Edge;
 use crate::bounds::{CARRIER_WAIT, RECEIPT_WAIT};
+use crate::document::{Phase, Written};
 
 impl Edge {
     /// Sends a request and gives its answer as JSON.
@@ -31,6 +31,8 @@ impl Edge {
     ) -> Result<Box<RawValue>, Failure> {
         let deadline = Instant::now() + time;
         name_the_request(entry, &mut params);
+        self.fenced(&params)?;
+        let asked = (entry.effect == Effect::Mutation).then(|| params.clone());
         let bytes = (entry.params_from_json)(params).map_err(|error| {
             Failure::new(
                 Code::Invalid,
@@ -42,6 +44,10 @@ impl Edge {
         let mut link = first.map_err(|_| uplink.unreachable())?;
         let place = timeout_at(deadline, self.inner.streams.acquire()).await;
         let _place = place.map_err(|_| self.too_late(entry, time))?;
+        let sent = asked.as_ref().map(|params| {
+            let key = params["key"].as_str().unwrap_or_default();
+            self.inner.follower.sent(entry.name, key.to_owned())
+        });
         let repeatable = entry.effect != Effect::Once;
         let exchange = async {
             loop {
@@ -56,16 +62,31 @@ impl Edge {
             .await
             .map_err(|_| self.too_late(entry, time))??;
         let answer = read(entry, &message)?;
-        if entry.effect == Effect::Mutation
-            && let Ok(receipt) = serde_json::from_str::<Receipt>(answer.get())
+        if let (Some(sent), Some(params)) = (sent, asked)
+            && let Ok(receipt) = serde_json::from_str::<Receipt<Value>>(answer.get())
+            && !receipt.replayed
         {
             let cursor = Cursor {
                 generation: receipt.generation,
                 revision: receipt.revision,
             };
-            self.inner.follower.reached(cursor, RECEIPT_WAIT).await;
+            let written = Written::new(entry.name, &params, &receipt.value, cursor);
+            sent.written(written, RECEIPT_WAIT).await;
         }
         Ok(answer)
+    }
+
+    /// Refuses a request that depends on a revision of a daemon that counts none.
+    fn fenced(&self, params: &Value) -> Result<(), Failure> {
+        let expects = !params["expect"].is_null();
+        if expects && self.inner.follower.phase().0 == Phase::SnapshotOnly {
+            let reason = self.inner.follower.read(|replica| {
+                let reason = replica.reason().unwrap_or("the machine must be upgraded");
+                Failure::new(Code::Refused, reason)
+            });
+            return Err(reason);
+        }
+        Ok(())
     }
 
     fn too_late(&self, entry: &Entry, time: Duration) -> Failure {
@@ -90,12 +111,6 @@ fn outcome_unknown(entry: &Entry) -> Failure {
         entry.name
     );
     Failure::new(Code::OutcomeUnknown, message)
-}
-
-#[derive(Deserialize)]
-struct Receipt {
-    generation: keepline_protocol::id::Generation,
-    revision: u64,
 }
 
 /// Gives a request that has none the name under which it can be repeated.

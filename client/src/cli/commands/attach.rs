@@ -1,12 +1,14 @@
 //! `attach`, and `keepline` alone.
 
+use keepline_protocol::api::Empty;
 use keepline_protocol::api::terminal::TerminalNew as New;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
-use keepline_protocol::registry::method::TerminalNew;
+use keepline_protocol::registry::method::{ServerStatus, TerminalNew};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, Said, random_key, read_rows};
+use super::{Freshness, Outcome, Said, random_key, read_rows};
 use crate::attach::session::AttachRequest;
 use crate::attach::{person, pipe_io};
 use crate::cli::context::{Context, Host};
@@ -96,6 +98,14 @@ async fn last_or_new<H: Host>(
     let mut client = context.client_of_started().await?;
     let timeout = context.common.timeout;
     let answer = client.call("terminal.list", json!({}), timeout).await?;
+    if is_stale(&answer) {
+        // What was used last may be another terminal by now. Without a link this says that there is none.
+        client.request::<ServerStatus>(&Empty {}, timeout).await?;
+        return Err(Failure::new(
+            Code::Unreachable,
+            "which terminal was used last is not known while the list is stale: name one with --terminal",
+        ));
+    }
     let own_text = own.map(|own| own.to_string());
     let last = read_rows(answer, "terminals")
         .unwrap_or_default()
@@ -119,6 +129,10 @@ async fn last_or_new<H: Host>(
             "the daemon made a terminal and does not say which",
         )
     })
+}
+
+fn is_stale(answer: &Value) -> bool {
+    Freshness::deserialize(&answer["freshness"]).is_ok_and(|freshness| freshness.is_stale())
 }
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {

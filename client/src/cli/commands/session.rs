@@ -20,6 +20,8 @@ pub(super) async fn snapshot<H: Host>(context: &Context<H>) -> Outcome {
         #[serde(default)]
         freshness: Option<Freshness>,
         #[serde(default)]
+        sync_reason: Option<String>,
+        #[serde(default)]
         cursor: Value,
         #[serde(default)]
         workspaces: Vec<Value>,
@@ -37,6 +39,9 @@ pub(super) async fn snapshot<H: Host>(context: &Context<H>) -> Outcome {
     })?;
     if let Some(freshness) = &document.freshness {
         freshness.tell();
+    }
+    if let Some(reason) = &document.sync_reason {
+        print::note(&clean(reason));
     }
     if context.common.json {
         return Ok(Said::Data(format!("{}\n", snapshot.document.as_str())));
