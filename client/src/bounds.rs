@@ -128,3 +128,18 @@ pub const CLAIMS_DROPPED_MAX: u32 = 3;
 pub const STATE_FILE_MAX: u64 = 64 << 10;
 /// Silence of a daemon that holds a pending device's carrier, which it probes, after which the carrier counts as dead.
 pub const PENDING_SILENCE: Duration = Duration::from_secs(10);
+
+/// Alerts that one look at the document shows. Of more the oldest are passed over.
+pub const ALERTS_AT_ONCE: usize = 16;
+/// Alerts of one machine that are shown in a row. The next ones wait.
+pub const ALERTS_BURST: usize = 5;
+/// Time that gives one alert of a burst back.
+pub const ALERT_PAUSE: Duration = Duration::from_secs(1);
+/// Alerts a second that one command shows, of all machines together. The next ones wait.
+pub const ALERTS_A_SECOND: u32 = 20;
+/// Alerts that wait for a consumer that does not read. Of more the oldest are dropped.
+pub const ALERTS_QUEUED: usize = 64;
+/// Contents of alerts that are remembered, so that the same one is not shown again. The oldest is forgotten.
+pub const ALERTS_RECENT: usize = 256;
+/// How long the same content is not shown again.
+pub const SAME_ALERT_TIME: Duration = Duration::from_secs(60);

@@ -178,6 +178,23 @@ impl Paths {
         })
     }
 
+    /// The file that holds which of a machine's notifications was shown last; its directory is made when it is missing.
+    ///
+    /// # Errors
+    /// As [`state_dir`](Self::state_dir); when the directory cannot be made.
+    pub fn shown_file(&self, machine: &str) -> Result<PathBuf, Failure> {
+        let directory = self.state_dir()?.join("client/shown");
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(|error| {
+                let message = format!("cannot make {}: {error}", directory.display());
+                Failure::new(Code::Failed, message)
+            })?;
+        Ok(directory.join(machine))
+    }
+
     /// The socket of this machine's own daemon.
     ///
     /// # Errors

@@ -293,7 +293,7 @@ fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// A small private file's text; nothing when it is not there.
-fn read(path: &Path) -> Result<Option<String>, Failure> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, Failure> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
@@ -319,7 +319,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     Ok(Some(text))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let temporary = path.with_extension(format!("{}.new", std::process::id()));
     let written = OpenOptions::new()
         .write(true)

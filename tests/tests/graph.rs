@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use keepline_tests::process::Process;
 use keepline_tests::proxy::{Cut, Direction, Phase, Proxy};
 use keepline_tests::rpc::Rpc;
 use keepline_tests::{Machine, wait_until};
@@ -338,6 +339,74 @@ fn notifications_come_from_a_terminal_and_are_seen_by_clients() {
     });
     assert_eq!(row["attached"][0]["terminal_id"], terminal);
     assert!(row["device_id"].as_str().unwrap().starts_with("dev_"));
+}
+
+#[test]
+fn whoever_watches_sees_each_notification_once() {
+    let owner = Machine::new();
+    let daemon = owner.listening_daemon();
+    let laptop = Machine::new();
+    owner.ok(&["notify", "before there was a relay"]);
+    let relay = laptop.enrol(&owner, &daemon.route(), "box");
+    let watch = || {
+        let mut command = laptop.command(&["notification", "watch", "--jsonl", "--machine", "box"]);
+        Process::spawn(&mut command)
+    };
+    let titles = |process: &Process| -> Vec<String> {
+        let lines = process.stdout.json_lines();
+        lines
+            .iter()
+            .map(|line| line["title"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // The relay has looked at the document once it serves one; what comes from now on is new.
+    let present = || {
+        laptop
+            .json(&["notification", "list", "--machine", "box"])
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    wait_until("the document", || {
+        if present() == 1 {
+            Ok(())
+        } else {
+            Err(present())
+        }
+    });
+    let mut first = watch();
+    let post = |title: &str| {
+        owner.ok(&["notify", title]);
+    };
+    // Until it watches, what is posted waits for who watches next.
+    post("one");
+    post("two");
+    post("two");
+    first.stdout.wait_json("the second alert", |line| {
+        (line["title"] == "two").then_some(())
+    });
+    assert_eq!(titles(&first), ["one", "two"]);
+    assert_eq!(first.stdout.json_lines()[0]["machine"], "box");
+    first.kill();
+    post("while nobody watched");
+    // Neither a new relay nor a new link shows anything twice.
+    drop(relay);
+    let _relay = laptop.relay(&[&daemon.route(), "--name", "box"]);
+    wait_until("the document", || {
+        match laptop.run(&["notification", "list", "--machine", "box", "--json"]) {
+            output if output.code == 0 && output.stdout.contains("while nobody") => Ok(()),
+            output => Err(format!("{output:?}")),
+        }
+    });
+    let second = watch();
+    second.stdout.wait_json("what came meanwhile", |line| {
+        (line["title"] == "while nobody watched").then_some(())
+    });
+    post("last");
+    second.stdout.wait_json("the last alert", |line| {
+        (line["title"] == "last").then_some(())
+    });
+    assert_eq!(titles(&second), ["while nobody watched", "last"]);
 }
 
 /// A file system of its own, for the daemon's state. Dropping it takes it away.

@@ -129,8 +129,16 @@ fn checked(line: Line) -> Result<Invocation, String> {
     if own && machine.is_some() {
         return Err("--machine does not stand on this command, which is about this machine".into());
     }
-    if line.common.all_machines && !matches!(&command, Command::Consumer(Consumer::List(_))) {
-        return Err("--all-machines stands on lists only, as terminal list".into());
+    if line.common.all_machines
+        && !matches!(
+            &command,
+            Command::Consumer(Consumer::List(_) | Consumer::NotificationWatch(_))
+        )
+    {
+        return Err(
+            "--all-machines stands on lists, as terminal list, and on notification watch only"
+                .into(),
+        );
     }
     Ok(Invocation {
         command,

@@ -22,6 +22,9 @@ use crate::bounds::{
 use crate::document::COLLECTIONS;
 use crate::local::{Line, Lines};
 
+/// The method that only the edge has a stream for.
+const WATCH: &str = "notification.watch";
+
 /// JSON-RPC's own error numbers.
 mod code {
     pub(super) const PARSE: i64 = -32700;
@@ -170,9 +173,9 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
         let time = request
             .timeout_ms
             .map_or(REQUEST_TIME, Duration::from_millis);
-        following |= request.method == method::SessionEvents::NAME;
+        following |= matches!(&*request.method, method::SessionEvents::NAME | WATCH);
         if request.method == method::TerminalAttach::NAME && following {
-            let message = "this connection follows session.events: attach on another one";
+            let message = "this connection follows the session: attach on another one";
             output
                 .failure(&id, &Failure::new(Code::Invalid, message))
                 .await;
@@ -225,6 +228,12 @@ impl Edge {
     ) {
         if method == method::SessionEvents::NAME {
             return self.events(id, params, time, output).await;
+        }
+        if method == WATCH {
+            if let Err(failure) = self.watch(&id, output).await {
+                output.failure(&id, &failure).await;
+            }
+            return;
         }
         let raw = |value: Value| {
             serde_json::value::to_raw_value(&value)

@@ -9,6 +9,7 @@
 //!
 //! It is written once: the daemon's own socket and a relay's serve the same thing, so a consumer cannot tell them apart.
 
+mod alerts;
 mod attach;
 mod connection;
 mod events;
@@ -17,6 +18,7 @@ mod listener;
 mod relay;
 mod request;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use keepline_protocol::api::Cursor;
@@ -28,6 +30,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use crate::bounds::STREAMS_AT_ONCE;
 use crate::document::Phase;
 use crate::uplink::Uplink;
+use alerts::Watchers;
 use follow::Follower;
 pub use listener::LocalListener;
 
@@ -40,6 +43,7 @@ pub struct Edge {
 struct Inner {
     uplink: Uplink,
     follower: Follower,
+    watchers: Watchers,
     /// One permit per stream that consumers may have open.
     streams: Semaphore,
     /// Shown by `relay.status`: the route without its query; nothing inside the daemon.
@@ -47,14 +51,18 @@ struct Inner {
 }
 
 impl Edge {
-    /// Serves the machine behind `uplink`; `route` is shown to those who ask.
+    /// Serves the machine behind `uplink`; `route` is shown to those who ask, and `shown` is the file that holds which
+    /// notification was shown last.
     #[must_use]
-    pub fn start(uplink: Uplink, route: Option<String>) -> Self {
+    pub fn start(uplink: Uplink, route: Option<String>, shown: Option<PathBuf>) -> Self {
         let follower = Follower::start(uplink.clone());
+        let machine = uplink.machine().map(str::to_owned);
+        let watchers = Watchers::start(follower.clone(), machine, shown);
         Edge {
             inner: Arc::new(Inner {
                 uplink,
                 follower,
+                watchers,
                 streams: Semaphore::new(STREAMS_AT_ONCE),
                 route,
             }),

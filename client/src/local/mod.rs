@@ -184,6 +184,24 @@ impl LocalClient {
         ))
     }
 
+    /// Calls a method behind whose answer notifications come.
+    ///
+    /// # Errors
+    /// As [`call_raw`](Self::call_raw).
+    pub async fn stream<P: Serialize + ?Sized>(
+        mut self,
+        method: &str,
+        params: &P,
+        timeout: Duration,
+    ) -> Result<Notifications, Failure> {
+        self.call_raw(method, params, timeout).await?;
+        Ok(Notifications {
+            lines: self.lines,
+            endpoint: self.endpoint,
+            _writer: self.writer,
+        })
+    }
+
     /// Attaches to a terminal: after the answer the connection carries records only.
     ///
     /// # Errors
@@ -202,6 +220,28 @@ impl LocalClient {
             RecordReader::new(reader, rest),
             RecordWriter::new(self.writer),
         ))
+    }
+}
+
+/// The notifications of a method.
+#[derive(Debug)]
+pub struct Notifications {
+    lines: Lines<OwnedReadHalf>,
+    endpoint: Endpoint,
+    _writer: OwnedWriteHalf,
+}
+
+impl Notifications {
+    /// Waits for the next one: its method and its parameters.
+    ///
+    /// # Errors
+    /// [`Code::Unreachable`] when the other side went away; [`Code::Failed`] when it said what no edge says.
+    pub async fn next(&mut self) -> Result<(String, serde_json::Value), Failure> {
+        match self.lines.next().await {
+            Ok(Some(Line::Whole(line))) => Notification::plain(&line),
+            Ok(Some(Line::TooLong)) => Err(too_long("a notification")),
+            Ok(None) | Err(_) => Err(self.endpoint.unreachable()),
+        }
     }
 }
 

@@ -141,6 +141,17 @@ struct Reset {
 }
 
 impl Notification {
+    /// A notification as it is: its method and its parameters.
+    pub(super) fn plain(line: &[u8]) -> Result<(String, serde_json::Value), Failure> {
+        let unreadable = |_| malformed("a notification");
+        let notification: Notification = serde_json::from_slice(line).map_err(unreadable)?;
+        let params = notification
+            .params
+            .map(|params| serde_json::from_str(params.get()));
+        let params = params.transpose().map_err(unreadable)?;
+        Ok((notification.method, params.unwrap_or_default()))
+    }
+
     /// The event in a line; nothing for a notification of another kind, which a later version may send.
     pub(super) fn parse(line: &[u8]) -> Result<Option<SessionEvent>, Failure> {
         const STREAM: &str = "session.events";

@@ -431,7 +431,8 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         let listener = LocalListener::bind(&self.paths.machine_socket(name)?)?;
         let nudge = Arc::clone(&self.nudge);
         let uplink = Uplink::new(name.to_string(), self.status.subscribe(), nudge);
-        let edge = Edge::start(uplink, Some(self.route.to_string()));
+        let shown = self.paths.shown_file(name.as_str())?;
+        let edge = Edge::start(uplink, Some(self.route.to_string()), Some(shown));
         tokio::spawn(async move {
             loop {
                 let stream = listener.accept().await;

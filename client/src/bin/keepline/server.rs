@@ -142,7 +142,8 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
                 .await?,
         );
     }
-    let edge = Edge::start(Uplink::local(daemon.local_links()), None);
+    let shown = context.paths.shown_file("@local")?;
+    let edge = Edge::start(Uplink::local(daemon.local_links()), None, Some(shown));
     announce(context.common.json, &socket.display().to_string(), &bound);
     let accepting = async {
         loop {
