@@ -161,6 +161,7 @@ fn start() {
             .map(|_| {
                 let began = Instant::now();
                 let daemon = machine.daemon(&[]);
+                Rpc::connect(&socket).call("server.status", &json!({}));
                 let time = began.elapsed();
                 daemon.stop();
                 time
