@@ -160,14 +160,6 @@ impl Model {
                 let (row, column) = self.position();
                 self.go_to(row + count, column);
             }
-            'j' => {
-                let (row, column) = self.position();
-                self.go_to(row, column.saturating_sub(count));
-            }
-            'k' => {
-                let (row, column) = self.position();
-                self.go_to(row.saturating_sub(count), column);
-            }
             'I' => self.tab_forward(count),
             'Z' => self.tab_back(count),
             'g' => match numbers.at(0) {
@@ -200,7 +192,11 @@ impl Model {
             's' if self.modes.has(ModeFlags::SIDE_MARGINS) => {
                 self.set_columns(numbers.at(0).into(), numbers.at(1).into());
             }
-            's' if numbers.at(0) == 0 => self.save_cursor(),
+            's' if numbers.at(0) == 0 => {
+                self.save_cursor();
+                // SCOSC saves a position only: where the next character wraps is not told by it.
+                self.saved[self.shown].pending = false;
+            }
             'u' if numbers.at(0) == 0 => self.restore_cursor(),
             'c' if numbers.at(0) == 0 => self.report_attributes(),
             'n' => self.report_status(numbers.at(0)),
