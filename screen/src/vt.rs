@@ -312,7 +312,8 @@ impl<'a> Writer<'a> {
                         erased = Some(blank);
                     }
                 }
-                cells.resize(cells.len().max(at_least), Cell::BLANK);
+                let fill = erased.unwrap_or(Cell::BLANK);
+                cells.resize(cells.len().max(at_least), fill);
             }
         }
         self.put_cells(&cells);
