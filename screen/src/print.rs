@@ -28,11 +28,12 @@ impl Model {
             let column = self.cursor.column;
             let limit = self.right_limit() + 1;
             let (now, rest) = run.split_at(run.len().min(limit - column));
-            let (row, pen) = (self.cursor.row, self.cursor.pen);
-            let grid = self.grid();
-            grid[row].write_ascii(column, now, pen);
             let end = column + now.len();
-            grid.unwrap(row, end);
+            let row = &mut self.grids[self.shown][self.cursor.row];
+            row.write_ascii(column, now, self.cursor.pen);
+            if end >= self.columns {
+                row.wrap = Wrap::No;
+            }
             self.cursor.pending = end == limit;
             self.cursor.column = end.min(limit - 1);
             // Without wrapping only the last character stays in the last column.
@@ -45,10 +46,15 @@ impl Model {
     }
 
     /// Prints one character.
+    #[inline]
     pub(crate) fn print(&mut self, c: char) {
         let charsets = &self.cursor.charsets;
         let set = self.single_shift.take().unwrap_or(charsets.active);
-        self.place_char(charsets.set(set).map(c));
+        self.place_char(if c.is_ascii() {
+            charsets.set(set).map(c)
+        } else {
+            c
+        });
     }
 
     fn place_char(&mut self, c: char) {
@@ -106,16 +112,17 @@ impl Model {
                 self.cursor.column = limit - width;
             }
         }
-        let (row, column, blank) = (self.cursor.row, self.cursor.column, self.erased());
+        let (column, blank) = (self.cursor.column, self.erased());
         let insert = self.modes.has(ModeFlags::INSERT);
-        let grid = self.grid();
-        if insert {
-            grid[row].insert(column, limit, width, blank);
-            grid.unwrap(row, limit);
-        }
-        grid[row].put(column, cell);
         let end = column + width;
-        grid.unwrap(row, end);
+        let row = &mut self.grids[self.shown][self.cursor.row];
+        if insert {
+            row.insert(column, limit, width, blank);
+        }
+        row.put(column, cell);
+        if end >= self.columns || insert && limit >= self.columns {
+            row.wrap = Wrap::No;
+        }
         self.cursor.pending = end >= limit;
         self.cursor.column = end.min(limit - 1);
     }

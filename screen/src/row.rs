@@ -46,6 +46,11 @@ impl Row {
         }
     }
 
+    /// The cells, unless the row is plain text.
+    pub(crate) fn styled(&self) -> &[Cell] {
+        &self.cells
+    }
+
     pub(crate) fn cells(&self) -> impl DoubleEndedIterator<Item = Cell> + ExactSizeIterator + '_ {
         (0..self.len()).map(|column| self.cell(column))
     }
@@ -147,6 +152,13 @@ impl Row {
     /// Writes a cell, both halves of a wide one.
     #[inline]
     pub(crate) fn put(&mut self, column: usize, cell: Cell) {
+        if column == self.cells.len() && self.text.is_empty() {
+            self.cells.push(cell);
+            if cell.is_wide() {
+                self.cells.push(cell.spacer());
+            }
+            return;
+        }
         let end = column + cell.width();
         self.cut(column);
         self.cut(end);

@@ -20,6 +20,7 @@ use vte::Parser;
 
 use crate::bounds::SEQUENCE_MAX;
 use crate::model::Model;
+use crate::numbers::Numbers;
 
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
@@ -140,7 +141,8 @@ impl Stream {
         }
     }
 
-    /// A control sequence that is there in one piece is carried out at once; others are gathered.
+    /// A control sequence that is there in one piece is carried out at once, without the parser if it has nothing but
+    /// numbers; others are gathered.
     fn escape(&mut self, model: &mut Model, bytes: &[u8], at: usize) -> usize {
         if let Some(rest) = bytes[at..].strip_prefix(b"\x1b[")
             && let Some(length) = rest.iter().position(|byte| !(0x20..0x40).contains(byte))
@@ -149,7 +151,10 @@ impl Stream {
         {
             let end = at + length + 3;
             model.at = end;
-            self.parser.advance(model, &bytes[at..end]);
+            match Numbers::parse(&rest[..length]) {
+                Some(numbers) => model.plain_sequence(&numbers, rest[length].into()),
+                None => self.parser.advance(model, &bytes[at..end]),
+            }
             return end;
         }
         self.begin();
