@@ -188,19 +188,24 @@ impl Packed {
     }
 }
 
+#[inline]
 fn put_text(text: &mut Vec<u8>, cell: Cell, tables: &Tables) {
-    if cell.is_wide() {
-        text.push(WIDE);
-    }
     match cell.content() {
-        Content::Char(c) if c.is_ascii() => text.push(c as u8),
-        Content::Char(c) => text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        Content::Spacer => {}
+        Content::Char(c) => {
+            // At once, as most text that is not ASCII is wide.
+            let mut bytes = [WIDE; 5];
+            let length = c.encode_utf8(&mut bytes[1..]).len();
+            text.extend_from_slice(&bytes[usize::from(!cell.is_wide())..=length]);
+        }
         Content::Cluster(number) => {
+            if cell.is_wide() {
+                text.push(WIDE);
+            }
             text.push(CLUSTER);
             text.extend_from_slice(tables.cluster(number).as_bytes());
             text.push(END);
         }
-        Content::Spacer => {}
     }
 }
 

@@ -45,6 +45,32 @@ impl Model {
         }
     }
 
+    /// Prints characters that take two columns each and stand alone.
+    pub(crate) fn print_wide(&mut self, mut run: &[char]) {
+        self.single_shift = None;
+        while let Some(first) = run.first() {
+            let limit = self.right_limit() + 1;
+            let room = (limit - self.cursor.column) / 2;
+            if self.cursor.pending || room == 0 || self.modes.has(ModeFlags::INSERT) {
+                self.place_char(*first);
+                run = &run[1..];
+                continue;
+            }
+            let (now, rest) = run.split_at(run.len().min(room));
+            let column = self.cursor.column;
+            let end = column + 2 * now.len();
+            let row = &mut self.grids[self.shown][self.cursor.row];
+            row.write_wide(column, now, self.cursor.pen);
+            if end >= self.columns {
+                row.wrap = Wrap::No;
+            }
+            self.printed = now.last().copied();
+            self.cursor.pending = end == limit;
+            self.cursor.column = end.min(limit - 1);
+            run = rest;
+        }
+    }
+
     /// Prints one character.
     #[inline]
     pub(crate) fn print(&mut self, c: char) {

@@ -149,6 +149,18 @@ impl Row {
         }
     }
 
+    /// Writes characters that take two columns each.
+    pub(crate) fn write_wide(&mut self, column: usize, run: &[char], pen: Cell) {
+        let end = column + 2 * run.len();
+        self.cut(column);
+        self.cut(end);
+        let cells = self.cells_to(end)[column..end].chunks_exact_mut(2);
+        let spacer = pen.spacer();
+        for (pair, c) in cells.zip(run) {
+            pair.copy_from_slice(&[pen.with_char(*c, true), spacer]);
+        }
+    }
+
     /// Writes a cell, both halves of a wide one.
     #[inline]
     pub(crate) fn put(&mut self, column: usize, cell: Cell) {

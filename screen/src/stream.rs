@@ -21,11 +21,14 @@ use vte::Parser;
 use crate::bounds::SEQUENCE_MAX;
 use crate::model::Model;
 use crate::numbers::Numbers;
+use crate::width::is_plain_wide;
 
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
+/// Wide characters that are printed in one go.
+const RUN: usize = 32;
 /// Bytes of memory for half a sequence that are kept when it ended.
 const SPARE: usize = 256;
 
@@ -123,21 +126,43 @@ impl Stream {
                 at + 1
             }
             0x7f => at + 1,
-            _ => match decode(rest) {
-                Decoded::Char(c, length) => {
-                    print(model, c);
-                    at + length
+            0xe3..=0xe9 => {
+                let mut run = ['\0'; RUN];
+                let mut length = 0;
+                for place in &mut run {
+                    match decode(&rest[3 * length..]) {
+                        Decoded::Char(c, 3) if is_plain_wide(c) => *place = c,
+                        _ => break,
+                    }
+                    length += 1;
                 }
-                Decoded::Invalid(length) => {
-                    model.print(char::REPLACEMENT_CHARACTER);
-                    at + length
+                if length == 0 {
+                    return self.other(model, bytes, at);
                 }
-                Decoded::Incomplete => {
-                    self.pending.extend_from_slice(rest);
-                    self.state = State::Character;
-                    bytes.len()
-                }
-            },
+                model.print_wide(&run[..length]);
+                at + 3 * length
+            }
+            _ => self.other(model, bytes, at),
+        }
+    }
+
+    /// A character that is not ASCII.
+    fn other(&mut self, model: &mut Model, bytes: &[u8], at: usize) -> usize {
+        let rest = &bytes[at..];
+        match decode(rest) {
+            Decoded::Char(c, length) => {
+                print(model, c);
+                at + length
+            }
+            Decoded::Invalid(length) => {
+                model.print(char::REPLACEMENT_CHARACTER);
+                at + length
+            }
+            Decoded::Incomplete => {
+                self.pending.extend_from_slice(rest);
+                self.state = State::Character;
+                bytes.len()
+            }
         }
     }
 

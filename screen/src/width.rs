@@ -21,6 +21,12 @@ pub(crate) fn char_width(c: char) -> usize {
     }
 }
 
+/// Whether `c` is of the kana or ideographs that take two columns and stand alone.
+#[inline]
+pub(crate) fn is_plain_wide(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}')
+}
+
 /// Columns of a cell with this text.
 pub(crate) fn cluster_width(text: &str) -> usize {
     text.width().clamp(1, 2)
