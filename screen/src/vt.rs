@@ -203,8 +203,7 @@ impl<'a> Writer<'a> {
 
     /// Makes the terminal write as `pen` says.
     fn set_pen(&mut self, pen: Cell) {
-        let pen = pen.style();
-        if self.pen == pen {
+        if self.pen.same_style(pen) {
             return;
         }
         self.pen = pen;
@@ -287,6 +286,16 @@ impl<'a> Writer<'a> {
     fn put_cells(&mut self, cells: &[Cell]) {
         let mut column = 0;
         while column < cells.len() {
+            let cell = cells[column];
+            // Behind it stands what joins nothing: so it is with almost all text.
+            if let ascii @ 0x20..0x7f = cell.content
+                && cells.get(column + 1).is_none_or(|next| next.content < 0xad)
+            {
+                self.set_pen(cell);
+                self.vt.push(char::from(ascii as u8));
+                column += 1;
+                continue;
+            }
             let next = column + cells[column].width().max(1);
             if next < cells.len() && self.would_join(cells[column], cells[next]) {
                 column = self.put_chain(cells, column);
