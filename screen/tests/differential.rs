@@ -212,7 +212,6 @@ const FRAGMENTS: &[&str] = &[
     "\x1b(0",
     "\x1b(B",
     "qx",
-
     "\x1b[?25l",
     "\x1b[4 q",
     "\x1b]0;title\x07",
