@@ -22,6 +22,7 @@ fn main() {
     messages();
     files();
     upgrade();
+    screen();
 }
 
 fn seed(target: &str, name: &str, bytes: &[u8]) {
@@ -322,5 +323,56 @@ fn upgrade() {
         ("foreign", "\0\r\n"),
     ] {
         seed("upgrade", name, text.as_bytes());
+    }
+}
+
+fn screen() {
+    const CUT: u8 = 255;
+    let output = |text: &str| [&[text.len() as u8 - 1], text.as_bytes()].concat();
+    let styles = "\x1b[1;4:3;38;2;1;2;3;48;5;9mred\x1b[m \u{6f22}e\u{301}\u{1f468}\u{200d}\u{1f469}\x1b]8;;http://a\x07l\x1b]8;;\x07";
+    let modes = "\x1b[?1;7;45;69;1003;1006;2004h\x1b[2;4r\x1b[3;9s\x1b[?6h\x1b)0\x0eq\x1b7\x1b[>5u\x1b[5 q\x1b[4h";
+    for (name, parts) in [
+        (
+            "styles",
+            vec![
+                output(styles),
+                vec![CUT],
+                output("\x1b[4;1H"),
+                vec![200, 9, 3, CUT],
+            ],
+        ),
+        (
+            "modes",
+            vec![
+                output(modes),
+                vec![CUT],
+                output("abc\x1b8\x1b[3b\x1b[?2004$p"),
+            ],
+        ),
+        (
+            "history",
+            vec![
+                output(&"line\r\n".repeat(20)),
+                vec![CUT, 200, 3, 4, CUT],
+                output("\x1b[3J\x1b[2Jx"),
+            ],
+        ),
+        (
+            "alternate",
+            vec![
+                output("main\x1b[?1049halt\x1b[c\x1b]2;t"),
+                vec![CUT],
+                output("itle\x07\x1b[?1049l"),
+            ],
+        ),
+        (
+            "queries",
+            vec![
+                output("\x1b[c\x1b[6n\x1bP$qm\x1b\\\x1b]11;?\x07\x1b]133;C\x07\x1b]9;hi\x07"),
+                vec![CUT],
+            ],
+        ),
+    ] {
+        seed("screen", name, &[vec![20, 5], parts.concat()].concat());
     }
 }

@@ -1,4 +1,4 @@
-//! Fuzz targets for everything that reads what a peer says.
+//! Fuzz targets for everything that reads what a peer or a program says.
 //!
 //! A target takes any bytes and must neither panic nor break one of the properties that it asserts. It gives what the
 //! input reached, so that the replay of the committed corpora (`tests/replay.rs`, a plain test) can require that
@@ -15,6 +15,7 @@
 //! | [`record`] | what a local socket carries |
 //! | [`invitation`] | the text of an invitation or key file, or of a route |
 //! | [`upgrade`] | an HTTP request |
+//! | [`screen`] | what programs write to a terminal, its sizes, and where it is cut |
 //!
 //! `examples/seeds.rs` writes the seeds of the corpora, one for each thing that must be reached; the rest of the corpora
 //! was found by fuzzing from there.
@@ -25,6 +26,7 @@ mod input;
 mod link;
 mod messages;
 mod packets;
+mod screen;
 
 use std::collections::BTreeSet;
 
@@ -33,6 +35,7 @@ pub use handshake::{handshake, honest_messages};
 pub use link::link;
 pub use messages::{assembler, message, record};
 pub use packets::{frame, packet};
+pub use screen::screen;
 
 /// Something that an input reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,4 +89,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("record", record),
     ("invitation", invitation),
     ("upgrade", upgrade),
+    ("screen", screen),
 ];

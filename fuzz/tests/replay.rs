@@ -127,6 +127,19 @@ fn files_and_requests_reach_every_kind_of_answer() {
 }
 
 #[test]
+fn screens_reach_cuts_of_every_kind() {
+    let read = [
+        "a query",
+        "an event",
+        "a size",
+        "a cut",
+        "a cut on the alternate screen",
+        "a cut with history",
+    ];
+    require(&replay("screen"), read.map(Reached::Read));
+}
+
+#[test]
 fn the_corpora_are_those_of_the_targets_and_small() {
     let mut bytes = 0;
     let mut found = BTreeSet::new();

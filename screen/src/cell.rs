@@ -110,6 +110,12 @@ impl Cell {
         }
     }
 
+    #[inline]
+    pub(crate) fn same_style(self, other: Cell) -> bool {
+        (self.foreground, self.background, self.look)
+            == (other.foreground, other.background, other.look)
+    }
+
     /// Whether text of this pen is plain ASCII text of a row.
     pub(crate) fn is_plain(self) -> bool {
         self.foreground | self.background | self.look == 0

@@ -6,35 +6,8 @@ use crate::bounds::KEYBOARD_STACK_MAX;
 use crate::cursor::Charset;
 use crate::model::{Margins, Model};
 use crate::modes::{ANSI, ModeFlags};
+use crate::numbers::Numbers;
 use crate::style::Attributes;
-
-/// The numbers of a sequence; subparameters are left to SGR.
-struct Numbers<'a>(&'a Params);
-
-impl Numbers<'_> {
-    /// The number at this place, 0 if there is none.
-    fn at(&self, place: usize) -> u16 {
-        self.0
-            .iter()
-            .nth(place)
-            .and_then(|param| param.first().copied())
-            .unwrap_or(0)
-    }
-
-    /// The number of times to do something: 1 if there is no number, or 0.
-    fn count(&self) -> usize {
-        usize::from(self.at(0).max(1))
-    }
-
-    /// A row or column from 0.
-    fn index(&self, place: usize) -> usize {
-        usize::from(self.at(place).max(1)) - 1
-    }
-
-    fn rectangle(&self, from: usize) -> [usize; 4] {
-        [0, 1, 2, 3].map(|place| usize::from(self.at(from + place)))
-    }
-}
 
 impl Perform for Model {
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, action: char) {
@@ -42,11 +15,11 @@ impl Perform for Model {
         if ignore && (action != 'm' || !intermediates.is_empty()) {
             return;
         }
-        let numbers = Numbers(params);
+        let numbers = Numbers::from(params);
         match intermediates {
-            [] => self.plain_sequence(params, &numbers, action),
-            [b'?'] => self.private_sequence(params, &numbers, action),
-            [b'>'] => self.greater_sequence(params, &numbers, action),
+            [] => self.plain_sequence(&numbers, action),
+            [b'?'] => self.private_sequence(&numbers, action),
+            [b'>'] => self.greater_sequence(&numbers, action),
             [b'='] => match action {
                 'u' => self.set_keyboard(numbers.at(0), numbers.at(1)),
                 'c' if numbers.at(0) == 0 => self.reply("\x1bP!|00000000\x1b\\"),
@@ -127,10 +100,12 @@ impl Perform for Model {
 }
 
 impl Model {
-    fn plain_sequence(&mut self, params: &Params, numbers: &Numbers, action: char) {
+    /// A control sequence without intermediates.
+    #[inline]
+    pub(crate) fn plain_sequence(&mut self, numbers: &Numbers, action: char) {
         let count = numbers.count();
         match action {
-            'm' => self.select_graphic_rendition(params),
+            'm' => self.select_graphic_rendition(numbers),
             'H' | 'f' => self.go_to(numbers.index(0), numbers.index(1)),
             'A' => self.up(count),
             'B' => self.down(count),
@@ -160,14 +135,6 @@ impl Model {
                 let (row, column) = self.position();
                 self.go_to(row + count, column);
             }
-            'j' => {
-                let (row, column) = self.position();
-                self.go_to(row, column.saturating_sub(count));
-            }
-            'k' => {
-                let (row, column) = self.position();
-                self.go_to(row.saturating_sub(count), column);
-            }
             'I' => self.tab_forward(count),
             'Z' => self.tab_back(count),
             'g' => match numbers.at(0) {
@@ -185,11 +152,11 @@ impl Model {
             'S' => {
                 self.scroll_up(count);
             }
-            'T' if params.len() <= 1 => self.scroll_down(count),
+            'T' if numbers.len() <= 1 => self.scroll_down(count),
             '^' => self.scroll_down(count),
             'b' => self.repeat(count),
             'h' | 'l' => {
-                for param in params {
+                for param in numbers.iter() {
                     let mode = ANSI.iter().find(|(mode, _)| param.first() == Some(mode));
                     if let Some((_, flag)) = mode {
                         self.modes.flags.set(*flag, action == 'h');
@@ -200,7 +167,11 @@ impl Model {
             's' if self.modes.has(ModeFlags::SIDE_MARGINS) => {
                 self.set_columns(numbers.at(0).into(), numbers.at(1).into());
             }
-            's' if numbers.at(0) == 0 => self.save_cursor(),
+            's' if numbers.at(0) == 0 => {
+                self.save_cursor();
+                // SCOSC saves a position only: where the next character wraps is not told by it.
+                self.saved[self.shown].pending = false;
+            }
             'u' if numbers.at(0) == 0 => self.restore_cursor(),
             'c' if numbers.at(0) == 0 => self.report_attributes(),
             'n' => self.report_status(numbers.at(0)),
@@ -213,10 +184,11 @@ impl Model {
         }
     }
 
-    fn private_sequence(&mut self, params: &Params, numbers: &Numbers, action: char) {
+    /// One that begins with a question mark.
+    pub(crate) fn private_sequence(&mut self, numbers: &Numbers, action: char) {
         match action {
             'h' | 'l' => {
-                for param in params {
+                for param in numbers.iter() {
                     if let Some(mode) = param.first() {
                         self.set_private_mode(*mode, action == 'h');
                     }
@@ -237,7 +209,7 @@ impl Model {
         }
     }
 
-    fn greater_sequence(&mut self, params: &Params, numbers: &Numbers, action: char) {
+    fn greater_sequence(&mut self, numbers: &Numbers, action: char) {
         match action {
             'u' => {
                 let stack = self.keyboard_stack();
@@ -247,7 +219,7 @@ impl Model {
                 stack.push((numbers.at(0) & 31) as u8);
             }
             'm' if numbers.at(0) == 4 => self.modify_other_keys = numbers.at(1).min(3) as u8,
-            'm' if params.len() <= 1 && numbers.at(0) == 0 => self.modify_other_keys = 0,
+            'm' if numbers.len() <= 1 && numbers.at(0) == 0 => self.modify_other_keys = 0,
             'n' if numbers.at(0) == 4 => self.modify_other_keys = 0,
             'c' if numbers.at(0) == 0 => self.reply("\x1b[>0;400;0c"),
             'q' if numbers.at(0) == 0 => {

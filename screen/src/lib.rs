@@ -24,6 +24,7 @@ mod history;
 mod model;
 mod modes;
 mod motion;
+mod numbers;
 mod packed;
 mod palette;
 mod print;

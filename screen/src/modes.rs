@@ -15,7 +15,7 @@ bitflags! {
         const AUTOWRAP = 1 << 2;
         /// DECTCEM, 25.
         const CURSOR_VISIBLE = 1 << 3;
-        /// 45: going back from the left margin reaches the row above that wraps.
+        /// 45: going back from the left margin reaches the row above.
         const REVERSE_WRAP = 1 << 4;
         /// DECNKM, 66, and DECKPAM: the keypad sends application sequences.
         const KEYPAD = 1 << 5;

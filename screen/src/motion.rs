@@ -239,7 +239,7 @@ impl Model {
         self.cursor.pending = false;
     }
 
-    /// CUB and BS; in reverse wrap mode they go on at the end of the row above if that one wraps.
+    /// CUB and BS; in reverse wrap mode they go on at the end of the row above, and above the top at the bottom.
     pub(crate) fn back(&mut self, mut count: usize) {
         let reverse = self
             .modes
@@ -258,15 +258,14 @@ impl Model {
             let step = count.min(column - left);
             self.cursor.column -= step;
             count -= step;
-            let row = self.cursor.row;
-            if count == 0 || !reverse || row == self.margins.top || row == 0 {
+            if count == 0 || !reverse {
                 return;
             }
-            let above = self.grid()[row - 1].wrap;
-            if above == Wrap::No {
-                return;
-            }
-            self.cursor.row = row - 1;
+            self.cursor.row = match self.cursor.row {
+                row if row == self.margins.top => self.margins.bottom,
+                0 => self.rows - 1,
+                row => row - 1,
+            };
             self.cursor.column = self.margins.right;
             count -= 1;
         }

@@ -36,7 +36,7 @@ impl Packed {
         let length = row.content_len();
         match row.plain() {
             Some(text) => Packed::plain_text(&text[..length], row.wrap),
-            None => Packed::of_cells(row.cells().take(length), row.wrap, tables),
+            None => Packed::of_cells(&row.styled()[..length], row.wrap, tables),
         }
     }
 
@@ -48,22 +48,24 @@ impl Packed {
     }
 
     /// Packs whole cells, the last of them not blank.
-    pub(crate) fn of_cells(cells: impl Iterator<Item = Cell>, wrap: Wrap, tables: &Tables) -> Self {
-        let mut text = Vec::new();
+    pub(crate) fn of_cells(cells: &[Cell], wrap: Wrap, tables: &Tables) -> Self {
+        let mut text = Vec::with_capacity(2 * cells.len());
         let mut styles = Vec::new();
-        let mut columns = 0;
         let mut run = (Cell::BLANK, 0);
         let mut before = Cell::BLANK;
-        for cell in cells {
-            put_text(&mut text, cell, tables);
-            let style = cell.style();
-            if style != run.0 {
-                put_run(&mut styles, before, run.0, columns - run.1, tables);
-                before = run.0;
-                run = (style, columns);
+        for (column, cell) in cells.iter().enumerate() {
+            match cell.content {
+                ascii @ 0x20..0x7f => text.push(ascii as u8),
+                _ => put_text(&mut text, *cell, tables),
             }
-            columns += 1;
+            if !cell.same_style(run.0) {
+                put_run(&mut styles, before, run.0, column - run.1, tables);
+                before = run.0;
+                run = (*cell, column);
+            }
         }
+        let columns = cells.len();
+        run.0 = run.0.style();
         if run.0 != Cell::BLANK {
             put_run(&mut styles, before, run.0, columns - run.1, tables);
         }
@@ -137,7 +139,13 @@ impl Packed {
             return;
         };
         let end = start + columns.min(max);
+        cells.reserve(end - start);
         while cells.len() < end {
+            if let Some((byte @ 0x20..0x7f, rest)) = text.0.split_first() {
+                cells.push(Cell::BLANK.with_ascii(*byte));
+                text.0 = rest;
+                continue;
+            }
             let Some((cell, wide)) = text.cell(tables) else {
                 break;
             };
@@ -165,10 +173,12 @@ impl Packed {
             rest = behind;
         }
         // A run must not end within a wide cell.
-        for column in start + 1..cells.len() {
-            if cells[column].is_spacer() {
-                cells[column] = cells[column - 1].spacer();
+        let mut before = Cell::BLANK;
+        for cell in &mut cells[start..] {
+            if cell.is_spacer() {
+                *cell = before.spacer();
             }
+            before = *cell;
         }
     }
 
@@ -178,19 +188,24 @@ impl Packed {
     }
 }
 
+#[inline]
 fn put_text(text: &mut Vec<u8>, cell: Cell, tables: &Tables) {
-    if cell.is_wide() {
-        text.push(WIDE);
-    }
     match cell.content() {
-        Content::Char(c) if c.is_ascii() => text.push(c as u8),
-        Content::Char(c) => text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        Content::Spacer => {}
+        Content::Char(c) => {
+            // At once, as most text that is not ASCII is wide.
+            let mut bytes = [WIDE; 5];
+            let length = c.encode_utf8(&mut bytes[1..]).len();
+            text.extend_from_slice(&bytes[usize::from(!cell.is_wide())..=length]);
+        }
         Content::Cluster(number) => {
+            if cell.is_wide() {
+                text.push(WIDE);
+            }
             text.push(CLUSTER);
             text.extend_from_slice(tables.cluster(number).as_bytes());
             text.push(END);
         }
-        Content::Spacer => {}
     }
 }
 

@@ -28,11 +28,12 @@ impl Model {
             let column = self.cursor.column;
             let limit = self.right_limit() + 1;
             let (now, rest) = run.split_at(run.len().min(limit - column));
-            let (row, pen) = (self.cursor.row, self.cursor.pen);
-            let grid = self.grid();
-            grid[row].write_ascii(column, now, pen);
             let end = column + now.len();
-            grid.unwrap(row, end);
+            let row = &mut self.grids[self.shown][self.cursor.row];
+            row.write_ascii(column, now, self.cursor.pen);
+            if end >= self.columns {
+                row.wrap = Wrap::No;
+            }
             self.cursor.pending = end == limit;
             self.cursor.column = end.min(limit - 1);
             // Without wrapping only the last character stays in the last column.
@@ -44,11 +45,42 @@ impl Model {
         }
     }
 
+    /// Prints characters that take two columns each and stand alone.
+    pub(crate) fn print_wide(&mut self, mut run: &[char]) {
+        self.single_shift = None;
+        while let Some(first) = run.first() {
+            let limit = self.right_limit() + 1;
+            let room = (limit - self.cursor.column) / 2;
+            if self.cursor.pending || room == 0 || self.modes.has(ModeFlags::INSERT) {
+                self.place_char(*first);
+                run = &run[1..];
+                continue;
+            }
+            let (now, rest) = run.split_at(run.len().min(room));
+            let column = self.cursor.column;
+            let end = column + 2 * now.len();
+            let row = &mut self.grids[self.shown][self.cursor.row];
+            row.write_wide(column, now, self.cursor.pen);
+            if end >= self.columns {
+                row.wrap = Wrap::No;
+            }
+            self.printed = now.last().copied();
+            self.cursor.pending = end == limit;
+            self.cursor.column = end.min(limit - 1);
+            run = rest;
+        }
+    }
+
     /// Prints one character.
+    #[inline]
     pub(crate) fn print(&mut self, c: char) {
         let charsets = &self.cursor.charsets;
         let set = self.single_shift.take().unwrap_or(charsets.active);
-        self.place_char(charsets.set(set).map(c));
+        self.place_char(if c.is_ascii() {
+            charsets.set(set).map(c)
+        } else {
+            c
+        });
     }
 
     fn place_char(&mut self, c: char) {
@@ -106,16 +138,17 @@ impl Model {
                 self.cursor.column = limit - width;
             }
         }
-        let (row, column, blank) = (self.cursor.row, self.cursor.column, self.erased());
+        let (column, blank) = (self.cursor.column, self.erased());
         let insert = self.modes.has(ModeFlags::INSERT);
-        let grid = self.grid();
-        if insert {
-            grid[row].insert(column, limit, width, blank);
-            grid.unwrap(row, limit);
-        }
-        grid[row].put(column, cell);
         let end = column + width;
-        grid.unwrap(row, end);
+        let row = &mut self.grids[self.shown][self.cursor.row];
+        if insert {
+            row.insert(column, limit, width, blank);
+        }
+        row.put(column, cell);
+        if end >= self.columns || insert && limit >= self.columns {
+            row.wrap = Wrap::No;
+        }
         self.cursor.pending = end >= limit;
         self.cursor.column = end.min(limit - 1);
     }

@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use crate::modes::ANSI;
-use crate::style::{Attributes, Color};
+use crate::style::Attributes;
 
 impl Model {
     /// DA1: a VT220 with selective erase and colours, as programs expect of an xterm.
@@ -130,17 +130,5 @@ impl Model {
         self.reply(format!(
             "\x1b]{prefix};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{terminator}"
         ));
-    }
-}
-
-/// The SGR parameter, with what separates it, that sets a colour; 30 is the base of the foreground's, 40 of the
-/// background's.
-pub(crate) fn color_code(color: Color, base: u16) -> String {
-    match color {
-        Color::Default => String::new(),
-        Color::Index(index @ 0..8) => format!(";{}", base + u16::from(index)),
-        Color::Index(index @ 8..16) => format!(";{}", base + 52 + u16::from(index)),
-        Color::Index(index) => format!(";{};5;{index}", base + 8),
-        Color::Rgb(r, g, b) => format!(";{};2;{r};{g};{b}", base + 8),
     }
 }

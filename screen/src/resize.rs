@@ -288,7 +288,7 @@ impl Reflow {
 
     fn push(&mut self, cells: &[Cell], wrap: Wrap) {
         let cells = &cells[..content(cells)];
-        let line = Packed::of_cells(cells.iter().copied(), wrap, &self.tables);
+        let line = Packed::of_cells(cells, wrap, &self.tables);
         self.out.push_back(line);
     }
 

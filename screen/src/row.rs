@@ -46,6 +46,11 @@ impl Row {
         }
     }
 
+    /// The cells, unless the row is plain text.
+    pub(crate) fn styled(&self) -> &[Cell] {
+        &self.cells
+    }
+
     pub(crate) fn cells(&self) -> impl DoubleEndedIterator<Item = Cell> + ExactSizeIterator + '_ {
         (0..self.len()).map(|column| self.cell(column))
     }
@@ -144,9 +149,28 @@ impl Row {
         }
     }
 
+    /// Writes characters that take two columns each.
+    pub(crate) fn write_wide(&mut self, column: usize, run: &[char], pen: Cell) {
+        let end = column + 2 * run.len();
+        self.cut(column);
+        self.cut(end);
+        let cells = self.cells_to(end)[column..end].chunks_exact_mut(2);
+        let spacer = pen.spacer();
+        for (pair, c) in cells.zip(run) {
+            pair.copy_from_slice(&[pen.with_char(*c, true), spacer]);
+        }
+    }
+
     /// Writes a cell, both halves of a wide one.
     #[inline]
     pub(crate) fn put(&mut self, column: usize, cell: Cell) {
+        if column == self.cells.len() && self.text.is_empty() {
+            self.cells.push(cell);
+            if cell.is_wide() {
+                self.cells.push(cell.spacer());
+            }
+            return;
+        }
         let end = column + cell.width();
         self.cut(column);
         self.cut(end);

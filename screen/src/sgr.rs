@@ -1,15 +1,14 @@
 //! SGR: how what is written next looks.
 
-use vte::Params;
-
 use crate::cell::Cell;
 use crate::model::Model;
+use crate::numbers::Numbers;
 use crate::style::{Attributes, Color, Underline};
 use crate::tables::Extra;
 
 impl Model {
-    pub(crate) fn select_graphic_rendition(&mut self, params: &Params) {
-        let mut params = params.iter();
+    pub(crate) fn select_graphic_rendition(&mut self, numbers: &Numbers) {
+        let mut params = numbers.iter();
         while let Some(param) = params.next() {
             let code = param.first().copied().unwrap_or(0);
             let pen = &mut self.cursor.pen;

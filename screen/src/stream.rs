@@ -20,11 +20,15 @@ use vte::Parser;
 
 use crate::bounds::SEQUENCE_MAX;
 use crate::model::Model;
+use crate::numbers::Numbers;
+use crate::width::is_plain_wide;
 
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 const CAN: u8 = 0x18;
 const SUB: u8 = 0x1a;
+/// Wide characters that are printed in one go.
+const RUN: usize = 32;
 /// Bytes of memory for half a sequence that are kept when it ended.
 const SPARE: usize = 256;
 
@@ -122,25 +126,48 @@ impl Stream {
                 at + 1
             }
             0x7f => at + 1,
-            _ => match decode(rest) {
-                Decoded::Char(c, length) => {
-                    print(model, c);
-                    at + length
+            0xe3..=0xe9 => {
+                let mut run = ['\0'; RUN];
+                let mut length = 0;
+                for place in &mut run {
+                    match decode(&rest[3 * length..]) {
+                        Decoded::Char(c, 3) if is_plain_wide(c) => *place = c,
+                        _ => break,
+                    }
+                    length += 1;
                 }
-                Decoded::Invalid(length) => {
-                    model.print(char::REPLACEMENT_CHARACTER);
-                    at + length
+                if length == 0 {
+                    return self.other(model, bytes, at);
                 }
-                Decoded::Incomplete => {
-                    self.pending.extend_from_slice(rest);
-                    self.state = State::Character;
-                    bytes.len()
-                }
-            },
+                model.print_wide(&run[..length]);
+                at + 3 * length
+            }
+            _ => self.other(model, bytes, at),
         }
     }
 
-    /// A control sequence that is there in one piece is carried out at once; others are gathered.
+    /// A character that is not ASCII.
+    fn other(&mut self, model: &mut Model, bytes: &[u8], at: usize) -> usize {
+        let rest = &bytes[at..];
+        match decode(rest) {
+            Decoded::Char(c, length) => {
+                print(model, c);
+                at + length
+            }
+            Decoded::Invalid(length) => {
+                model.print(char::REPLACEMENT_CHARACTER);
+                at + length
+            }
+            Decoded::Incomplete => {
+                self.pending.extend_from_slice(rest);
+                self.state = State::Character;
+                bytes.len()
+            }
+        }
+    }
+
+    /// A control sequence that is there in one piece is carried out at once, without the parser if it has nothing but
+    /// numbers; others are gathered.
     fn escape(&mut self, model: &mut Model, bytes: &[u8], at: usize) -> usize {
         if let Some(rest) = bytes[at..].strip_prefix(b"\x1b[")
             && let Some(length) = rest.iter().position(|byte| !(0x20..0x40).contains(byte))
@@ -149,7 +176,10 @@ impl Stream {
         {
             let end = at + length + 3;
             model.at = end;
-            self.parser.advance(model, &bytes[at..end]);
+            match Numbers::parse(&rest[..length]) {
+                Some(numbers) => model.plain_sequence(&numbers, rest[length].into()),
+                None => self.parser.advance(model, &bytes[at..end]),
+            }
             return end;
         }
         self.begin();

@@ -23,7 +23,6 @@ use crate::model::{Margins, Model, default_tabs};
 use crate::modes::{ANSI, ModeFlags, Modes, PRIVATE};
 use crate::packed::Packed;
 use crate::palette;
-use crate::replies::color_code;
 use crate::row::{Row, Wrap};
 use crate::style::{Attributes, Color, Style, Underline};
 use crate::tables::Tables;
@@ -107,14 +106,57 @@ pub(crate) fn put_codes(style: &Style, codes: &mut String) {
         Underline::Dotted => ";4:4",
         Underline::Dashed => ";4:5",
     });
-    codes.push_str(&color_code(style.foreground, 30));
-    codes.push_str(&color_code(style.background, 40));
+    put_color(codes, style.foreground, 30);
+    put_color(codes, style.background, 40);
     // With colons, so that a terminal that does not know the code skips it whole.
-    let _ = match style.underline_color {
-        Color::Default => Ok(()),
-        Color::Index(index) => write!(codes, ";58:5:{index}"),
-        Color::Rgb(r, g, b) => write!(codes, ";58:2::{r}:{g}:{b}"),
-    };
+    match style.underline_color {
+        Color::Default => {}
+        Color::Index(index) => put_numbers(codes, ";58:5:", &[index.into()], ':'),
+        Color::Rgb(r, g, b) => put_numbers(codes, ";58:2::", &[r.into(), g.into(), b.into()], ':'),
+    }
+}
+
+/// The parameter that sets a colour; 30 is the base of the foreground's, 40 of the background's.
+fn put_color(codes: &mut String, color: Color, base: u16) {
+    match color {
+        Color::Default => {}
+        Color::Index(index @ 0..8) => put_numbers(codes, ";", &[base + u16::from(index)], ';'),
+        Color::Index(index @ 8..16) => {
+            put_numbers(codes, ";", &[base + 52 + u16::from(index)], ';')
+        }
+        Color::Index(index) => put_numbers(codes, ";", &[base + 8, 5, index.into()], ';'),
+        Color::Rgb(r, g, b) => put_numbers(
+            codes,
+            ";",
+            &[base + 8, 2, r.into(), g.into(), b.into()],
+            ';',
+        ),
+    }
+}
+
+/// Numbers below 1,000, without the ways of formatting, which cost most of a coloured snapshot.
+fn put_numbers(codes: &mut String, prefix: &str, numbers: &[u16], separator: char) {
+    codes.push_str(prefix);
+    for (place, number) in numbers.iter().enumerate() {
+        if place > 0 {
+            codes.push(separator);
+        }
+        for unit in [100, 10, 1] {
+            if *number >= unit || unit == 1 {
+                codes.push(char::from(b'0' + (number / unit % 10) as u8));
+            }
+        }
+    }
+}
+
+/// Whether SGR says the same for both.
+fn same_codes(one: &Style, other: &Style) -> bool {
+    let shown = |style: &Style| style.attributes - Attributes::PROTECTED;
+    shown(one) == shown(other)
+        && one.foreground == other.foreground
+        && one.background == other.background
+        && one.underline == other.underline
+        && one.underline_color == other.underline_color
 }
 
 /// Writes VT bytes and knows what the terminal is like after them.
@@ -161,8 +203,7 @@ impl<'a> Writer<'a> {
 
     /// Makes the terminal write as `pen` says.
     fn set_pen(&mut self, pen: Cell) {
-        let pen = pen.style();
-        if self.pen == pen {
+        if self.pen.same_style(pen) {
             return;
         }
         self.pen = pen;
@@ -186,19 +227,11 @@ impl<'a> Writer<'a> {
                 "\x1b[0\"q"
             });
         }
-        let mut codes = String::from("\x1b[0");
-        put_codes(&style, &mut codes);
-        let mut before = String::from("\x1b[0");
-        put_codes(&self.style, &mut before);
-        if codes == "\x1b[0" {
-            codes = String::from("\x1b[");
-        }
-        if before == "\x1b[0" {
-            before = String::from("\x1b[");
-        }
-        if codes != before {
-            self.put(&codes);
-            self.put("m");
+        if !same_codes(&self.style, &style) {
+            let plain = same_codes(&Style::default(), &style);
+            self.put(if plain { "\x1b[" } else { "\x1b[0" });
+            put_codes(&style, &mut self.vt);
+            self.vt.push('m');
         }
         self.style = style;
     }
@@ -253,6 +286,16 @@ impl<'a> Writer<'a> {
     fn put_cells(&mut self, cells: &[Cell]) {
         let mut column = 0;
         while column < cells.len() {
+            let cell = cells[column];
+            // Behind it stands what joins nothing: so it is with almost all text.
+            if let ascii @ 0x20..0x7f = cell.content
+                && cells.get(column + 1).is_none_or(|next| next.content < 0xad)
+            {
+                self.set_pen(cell);
+                self.vt.push(char::from(ascii as u8));
+                column += 1;
+                continue;
+            }
             let next = column + cells[column].width().max(1);
             if next < cells.len() && self.would_join(cells[column], cells[next]) {
                 column = self.put_chain(cells, column);
@@ -312,7 +355,8 @@ impl<'a> Writer<'a> {
                         erased = Some(blank);
                     }
                 }
-                cells.resize(cells.len().max(at_least), Cell::BLANK);
+                let fill = erased.unwrap_or(Cell::BLANK);
+                cells.resize(cells.len().max(at_least), fill);
             }
         }
         self.put_cells(&cells);

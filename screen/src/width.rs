@@ -8,12 +8,23 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Columns of a character that stands alone; 0 for one that needs another to stand on.
+#[inline]
 pub(crate) fn char_width(c: char) -> usize {
     match c {
         '\u{20}'..='\u{7e}' | '\u{2500}'..='\u{259f}' => 1,
-        '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => 2,
+        '\u{3041}'..='\u{3096}'
+        | '\u{30a1}'..='\u{30ff}'
+        | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
+        | '\u{ac00}'..='\u{d7a3}' => 2,
         _ => c.width().unwrap_or(0),
     }
+}
+
+/// Whether `c` is of the kana or ideographs that take two columns and stand alone.
+#[inline]
+pub(crate) fn is_plain_wide(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}')
 }
 
 /// Columns of a cell with this text.
@@ -23,6 +34,7 @@ pub(crate) fn cluster_width(text: &str) -> usize {
 
 /// Whether `c` stands alone whatever is before it: letters of the first blocks, lines and blocks, kana, ideographs, what
 /// is for private use. Saves asking for most text.
+#[inline]
 pub(crate) fn stands_alone(c: char) -> bool {
     matches!(c,
         '\0'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}'

@@ -7,7 +7,7 @@ use crate::screen::{Screen, Size};
 
 /// Shows at the end what state is left: tabs, saved cursors, charsets, REP, margins, titles, keyboard, modes, the other
 /// buffer.
-const PROBE: &[u8] = b"q\t+\x1b[3b\x1b[22tx\x1b[23t\x1b[?u\x1b[?1$p\x1b[?7$p\x1b[?2026$p\x1b[?25$p\x1b[4$p\x1bP$qr\x1b\\\x1bP$qs\x1b\\\
+pub(super) const PROBE: &[u8] = b"q\t+\x1b[3b\x1b[22tx\x1b[23t\x1b[?u\x1b[?1$p\x1b[?7$p\x1b[?2026$p\x1b[?25$p\x1b[4$p\x1bP$qr\x1b\\\x1bP$qs\x1b\\\
     \x1bP$qm\x1b\\\x1bP$q q\x1b\\\x1b]11;?\x07\x1b]4;1;?\x07\x1b[?4m\x0eq\x0fq\x1bnq\x1boq\x0f\x1b8\x1b[6n$\x1b[?47hA\x1b[?u\x1b8q\x1b[6n\x1b[?47l\x1b[23t\
     \x1b[2;2HB\r\n\n\n\x1b[?6h\x1b[H$\x1b[?6l\x1b[9;9H\x1bM\x1b[999;999Hxyz\x1b[6n";
 
@@ -23,7 +23,7 @@ fn run(screen: &mut Screen, steps: &[Step]) -> Vec<u8> {
 }
 
 /// The screen that somebody has who got the VT bytes.
-fn through_vt(screen: &Screen, context: &str) -> Screen {
+pub(super) fn through_vt(screen: &Screen, context: &str) -> Screen {
     let vt = screen.snapshot_vt(usize::MAX, usize::MAX);
     let mut fresh = Screen::new(screen.size(), Limits::default());
     let effects = fresh.feed(&vt);
@@ -31,13 +31,13 @@ fn through_vt(screen: &Screen, context: &str) -> Screen {
     fresh
 }
 
-fn through_state(screen: &Screen) -> Screen {
+pub(super) fn through_state(screen: &Screen) -> Screen {
     let bytes = postcard::to_stdvec(&screen.save()).unwrap();
     Screen::restore(postcard::from_bytes(&bytes).unwrap()).unwrap()
 }
 
 /// Gives `fresh` what `spec/screen.md` says VT bytes cannot say, and counts it.
-fn forgive(screen: &Screen, fresh: &mut Screen, forgiven: &mut usize, context: &str) {
+pub(super) fn forgive(screen: &Screen, fresh: &mut Screen, forgiven: &mut usize, context: &str) {
     let cursor = &screen.model.cursor;
     if cursor.pending && !fresh.model.cursor.pending {
         let row = &screen.model.grids[screen.model.shown][cursor.row];

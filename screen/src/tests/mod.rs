@@ -2,4 +2,5 @@
 
 mod exact;
 mod inspect;
+mod recordings;
 mod streams;
