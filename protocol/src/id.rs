@@ -90,7 +90,7 @@ ids! {
     /// A workspace.
     WorkspaceId, "ws_", "a workspace";
     /// A screen.
-    ScreenId, "screen_", "a screen";
+    ScreenId, "scr_", "a screen";
     /// A pane.
     PaneId, "pane_", "a pane";
     /// A tab.

@@ -145,7 +145,7 @@ fn rows_have_their_fields_written_down() {
     whole::<ScreenRow>(
         chapter,
         "Screen",
-        r#"{"id": "screen_11111111111111111111111111111111", "workspace_id": "ws_11111111111111111111111111111111",
+        r#"{"id": "scr_11111111111111111111111111111111", "workspace_id": "ws_11111111111111111111111111111111",
             "name": "", "index": 0, "layout": {"type": "split", "direction": "horizontal", "ratio": 0.3,
             "first": {"type": "leaf", "pane_id": "pane_11111111111111111111111111111111"},
             "second": {"type": "leaf", "pane_id": "pane_22222222222222222222222222222222"}},
@@ -154,7 +154,7 @@ fn rows_have_their_fields_written_down() {
     whole::<PaneRow>(
         chapter,
         "Pane",
-        r#"{"id": "pane_11111111111111111111111111111111", "screen_id": "screen_11111111111111111111111111111111",
+        r#"{"id": "pane_11111111111111111111111111111111", "screen_id": "scr_11111111111111111111111111111111",
             "index": 0, "active_tab_id": "tab_11111111111111111111111111111111"}"#,
     );
     whole::<TabRow>(

@@ -144,6 +144,8 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
     }
     let shown = context.paths.shown_file("@local")?;
     let edge = Edge::start(Uplink::local(daemon.local_links()), None, Some(shown));
+    // Before anybody is told that there is something to end.
+    let told_to_end = told_to_end();
     announce(context.common.json, &socket.display().to_string(), &bound);
     let accepting = async {
         loop {
@@ -157,7 +159,7 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
             // The answer to who asked is on its way.
             sleep(Duration::from_millis(50)).await;
         }
-        () = told_to_end() => {}
+        () = told_to_end => {}
     }
     daemon.stop().await;
     Ok(())
@@ -198,7 +200,8 @@ async fn serve_local(mut stream: UnixStream, edge: Edge, daemon: Daemon) {
     }
 }
 
-async fn told_to_end() {
+/// What waits to be told to end. From here on a signal asks for an orderly end.
+fn told_to_end() -> impl Future<Output = ()> {
     let mut signals = Vec::new();
     for kind in [
         SignalKind::terminate(),
@@ -210,6 +213,8 @@ async fn told_to_end() {
             Err(error) => tracing::error!(%error, "cannot wait for a signal"),
         }
     }
-    let waits = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
-    let _ = futures_util::future::select_all(waits).await;
+    async move {
+        let waits = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
+        let _ = futures_util::future::select_all(waits).await;
+    }
 }
