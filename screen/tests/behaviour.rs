@@ -364,7 +364,7 @@ fn a_state_that_is_none_is_refused() {
             {
                 screen.feed("x\x1b[2;2H\u{6f22}\x1b8\x1b[?1049h\t\n\x1b[3b\x07".as_bytes());
                 screen.resize(Size::cells(10, 3));
-                screen.snapshot_vt(100, 10_000);
+                drop(screen.snapshot_vt(100, 10_000));
             }
         }
     }
