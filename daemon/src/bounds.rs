@@ -93,6 +93,11 @@ pub const PENDING_MAX_MS: u64 = 24 * 3_600_000;
 /// Bytes of a terminal's newest output that stay readable by offset: a cut of a few seconds is then no lag. Older bytes
 /// are forgotten; an attachment that still wanted them gets a snapshot.
 pub const OUTPUT_MAX: usize = 1 << 20;
+/// Bytes of output before an interrupt that an attachment is still sent. When more wait, a snapshot takes their place: who
+/// interrupts wants to see the prompt.
+pub const INTERRUPTED_MAX: u64 = 64 << 10;
+/// Milliseconds that such output may take at the rate of the link. Handled as [`INTERRUPTED_MAX`].
+pub const INTERRUPTED_MS: u64 = 100;
 /// Bytes of output kept once a terminal is quiet and every attachment has caught up; the rest is given back.
 pub const OUTPUT_QUIET: usize = 64 << 10;
 /// Silence after which a terminal counts as quiet.

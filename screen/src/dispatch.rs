@@ -149,11 +149,9 @@ impl Model {
             'P' => self.shift_columns(false, count, self.cursor.column, false),
             'L' => self.shift_rows(true, count),
             'M' => self.shift_rows(false, count),
-            'S' => {
-                self.scroll_up(count);
-            }
-            'T' if numbers.len() <= 1 => self.scroll_down(count),
-            '^' => self.scroll_down(count),
+            'S' => self.scroll_under_cursor(true, count),
+            'T' if numbers.len() <= 1 => self.scroll_under_cursor(false, count),
+            '^' => self.scroll_under_cursor(false, count),
             'b' => self.repeat(count),
             'h' | 'l' => {
                 for param in numbers.iter() {

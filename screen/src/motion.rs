@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// SU: the rows between the margins go up. What leaves the top of the main screen is history.
+    /// The rows between the margins go up. What leaves the top of the main screen is history.
     pub(crate) fn scroll_up(&mut self, count: usize) {
         let Margins {
             top,
@@ -104,7 +104,7 @@ impl Model {
         self.grid().scroll_up(top..bottom + 1, count, blank);
     }
 
-    /// SD: the rows between the margins go down.
+    /// The rows between the margins go down.
     pub(crate) fn scroll_down(&mut self, count: usize) {
         let Margins {
             top,
@@ -119,6 +119,16 @@ impl Model {
             self.grid()
                 .scroll_columns_down(top..bottom + 1, left..right + 1, count, blank);
         }
+    }
+
+    /// SU and SD: another row comes to be under the cursor.
+    pub(crate) fn scroll_under_cursor(&mut self, up: bool, count: usize) {
+        if up {
+            self.scroll_up(count);
+        } else {
+            self.scroll_down(count);
+        }
+        self.settle_pending();
     }
 
     /// IL and DL: the rows from the cursor's to the bottom margin go down or up.

@@ -9,6 +9,7 @@
 //! follow), a bit each when attributes with underline, and underline colour with link follow, two bits for the number of
 //! columns (0: a varint follows). Columns behind the last run have no style.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::bounds::LINK_MAX;
@@ -26,6 +27,9 @@ const LOOK: u8 = 1 << 4;
 const EXTRA: u8 = 1 << 5;
 /// Attributes and underline of a cell's look.
 const LOOK_MASK: u32 = 0xfff;
+
+/// Styles and for how many columns they go on.
+pub(crate) type Runs = VecDeque<(Cell, usize)>;
 
 /// A row as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,16 +73,83 @@ impl Packed {
         if run.0 != Cell::BLANK {
             put_run(&mut styles, before, run.0, columns - run.1, tables);
         }
+        Packed::joined(&text, &styles, columns, wrap)
+    }
+
+    /// Packs ASCII text whose styles are those of `runs`, of which as many columns are taken as the text has.
+    pub(crate) fn of_runs(text: &[u8], runs: &mut Runs, wrap: Wrap, tables: &Tables) -> Self {
+        let mut styles = Vec::new();
+        let mut before = Cell::BLANK;
+        let mut run = (Cell::BLANK, 0);
+        let mut left = text.len();
+        while left > 0 {
+            let Some((pen, columns)) = runs.front_mut() else {
+                break;
+            };
+            let taken = left.min(*columns);
+            left -= taken;
+            *columns -= taken;
+            if pen.same_style(run.0) {
+                run.1 += taken;
+            } else {
+                put_run(&mut styles, before, run.0, run.1, tables);
+                before = run.0;
+                run = (*pen, taken);
+            }
+            if *columns == 0 {
+                runs.pop_front();
+            }
+        }
+        if run.0 != Cell::BLANK {
+            put_run(&mut styles, before, run.0, run.1, tables);
+        }
+        Packed::joined(text, &styles, text.len(), wrap)
+    }
+
+    fn joined(text: &[u8], styles: &[u8], columns: usize, wrap: Wrap) -> Self {
         if styles.is_empty() && text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-            return Packed::plain_text(&text, wrap);
+            return Packed::plain_text(text, wrap);
         }
         let mut bytes = Vec::with_capacity(text.len() + styles.len() + 7);
         bytes.push(wrap as u8);
         put_varint(&mut bytes, columns);
         put_varint(&mut bytes, text.len());
-        bytes.append(&mut text);
-        bytes.append(&mut styles);
+        bytes.extend_from_slice(text);
+        bytes.extend_from_slice(styles);
         Packed(bytes.into_boxed_slice())
+    }
+
+    /// Adds the row's text and styles if all of it is ASCII; else does nothing and says so.
+    pub(crate) fn append_ascii(
+        &self,
+        text: &mut Vec<u8>,
+        runs: &mut Runs,
+        tables: &mut Tables,
+    ) -> bool {
+        if let Some(plain) = self.plain() {
+            text.extend_from_slice(plain);
+            runs.push_back((Cell::BLANK, plain.len()));
+            return true;
+        }
+        let mut reader = Reader(&self.0[1..]);
+        let Some((columns, Reader(row))) = reader.head() else {
+            return false;
+        };
+        if row.len() != columns || !row.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+            return false;
+        }
+        text.extend_from_slice(row);
+        let mut pen = Cell::BLANK;
+        let mut left = columns;
+        while let Some((control, columns)) = reader.run() {
+            if reader.style(control, &mut pen, tables).is_none() {
+                break;
+            }
+            runs.push_back((pen, columns.min(left)));
+            left -= columns.min(left);
+        }
+        runs.push_back((Cell::BLANK, left));
+        true
     }
 
     /// The row that somebody else packed. Whatever the bytes are, reading them ends and does no harm.

@@ -6,7 +6,7 @@ use crate::cell::Cell;
 use crate::cursor::Cursor;
 use crate::grid::Grid;
 use crate::model::{Margins, Model, Place, default_tabs};
-use crate::packed::Packed;
+use crate::packed::{Packed, Runs};
 use crate::row::Wrap;
 use crate::tables::Tables;
 
@@ -219,40 +219,77 @@ impl Reflow {
     fn wrap(&mut self, at: usize, group: &[Packed]) {
         let mut starts = Vec::with_capacity(group.len());
         let mut begins = Vec::new();
-        if group
-            .iter()
-            .all(|line| line.plain().is_some() && line.wrap() != Wrap::Short)
-        {
-            let mut text: Vec<u8> = Vec::new();
-            for line in group {
-                starts.push(text.len());
-                text.extend_from_slice(line.plain().unwrap_or_default());
-                if line.wrap() == Wrap::Full && starts.len() < group.len() {
-                    text.resize(starts.len() * self.old, b' ');
-                }
-            }
-            let end = text.trim_ascii_end().len();
-            let rows = end.div_ceil(self.columns).max(1);
-            for row in 0..rows {
-                let begin = row * self.columns;
-                begins.push(begin);
-                let last = row + 1 == rows;
-                let part = &text[begin..(begin + self.columns).min(end)];
-                let wrap = if last { Wrap::No } else { Wrap::Full };
-                self.out
-                    .push_back(Packed::plain_text(part.trim_ascii_end(), wrap));
-            }
-        } else {
+        if !self.wrap_ascii(group, &mut starts, &mut begins) {
+            starts.clear();
             self.wrap_cells(group, &mut starts, &mut begins);
         }
         let base = self.out.len() - begins.len();
         self.map_from(at, &starts, base, &begins);
     }
 
-    fn wrap_cells(&mut self, group: &[Packed], starts: &mut Vec<usize>, begins: &mut Vec<usize>) {
+    /// Wraps a line whose characters take a column each; else does nothing and says so.
+    fn wrap_ascii(
+        &mut self,
+        group: &[Packed],
+        starts: &mut Vec<usize>,
+        begins: &mut Vec<usize>,
+    ) -> bool {
+        let mut text = Vec::new();
+        let mut runs = Runs::new();
+        self.forget();
+        for (index, line) in group.iter().enumerate() {
+            starts.push(text.len());
+            if line.wrap() == Wrap::Short
+                || !line.append_ascii(&mut text, &mut runs, &mut self.tables)
+            {
+                return false;
+            }
+            if index + 1 < group.len() {
+                let end = starts[index] + self.old;
+                runs.push_back((Cell::BLANK, end.saturating_sub(text.len())));
+                text.resize(end.max(text.len()), b' ');
+            }
+        }
+        // Blanks at the end are text only in a style.
+        while let Some((pen, columns)) = runs.back().copied() {
+            let blanks = text
+                .iter()
+                .rev()
+                .take(columns)
+                .take_while(|byte| **byte == b' ')
+                .count();
+            let blanks = if pen == Cell::BLANK { blanks } else { 0 };
+            text.truncate(text.len() - blanks);
+            if blanks < columns {
+                break;
+            }
+            runs.pop_back();
+        }
+        let rows = text.len().div_ceil(self.columns).max(1);
+        for row in 0..rows {
+            let begin = row * self.columns;
+            begins.push(begin);
+            let wrap = if row + 1 == rows {
+                Wrap::No
+            } else {
+                Wrap::Full
+            };
+            let part = &text[begin..(begin + self.columns).min(text.len())];
+            let line = Packed::of_runs(part, &mut runs, wrap, &self.tables);
+            self.out.push_back(line);
+        }
+        true
+    }
+
+    /// Forgets what lines before had, before there is too much of it.
+    fn forget(&mut self) {
         if self.tables.want_collection() {
             self.tables = Tables::new();
         }
+    }
+
+    fn wrap_cells(&mut self, group: &[Packed], starts: &mut Vec<usize>, begins: &mut Vec<usize>) {
+        self.forget();
         let mut cells = Vec::new();
         for (index, line) in group.iter().enumerate() {
             let start = cells.len();

@@ -204,11 +204,11 @@ impl Row {
 
     /// Blanks the text of the columns `from..to` where it is not protected, and leaves the style.
     pub(crate) fn erase_selected(&mut self, from: usize, to: usize) {
-        let to = to.min(self.len());
         let cells = self.cells_to(0);
-        for column in from..to {
-            if !cells[column].attributes().contains(Attributes::PROTECTED) {
-                cells[column] = cells[column].style();
+        let to = to.min(cells.len());
+        for cell in &mut cells[from.min(to)..to] {
+            if !cell.attributes().contains(Attributes::PROTECTED) {
+                *cell = cell.style();
             }
         }
         // A wide cell of which only one half lies in the range.

@@ -212,7 +212,7 @@ impl Stream {
         self.pending.push(byte);
         let decoded = decode(&self.pending);
         match decoded {
-            Decoded::Incomplete => return at + 1,
+            Decoded::Incomplete => at + 1,
             Decoded::Char(c, _) => {
                 self.leave();
                 print(model, c);

@@ -329,7 +329,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a row from its first column; the cursor stands there.
-    fn put_row(&mut self, cells: &[Cell], wrap: Wrap, at_least: usize) {
+    fn put_row(&mut self, cells: &[Cell], wrap: Wrap) {
         let content = cells
             .iter()
             .rposition(|cell| *cell != Cell::BLANK)
@@ -355,8 +355,6 @@ impl<'a> Writer<'a> {
                         erased = Some(blank);
                     }
                 }
-                let fill = erased.unwrap_or(Cell::BLANK);
-                cells.resize(cells.len().max(at_least), fill);
             }
         }
         self.put_cells(&cells);
@@ -372,18 +370,18 @@ impl<'a> Writer<'a> {
         self.put(match wrap {
             Wrap::No => "\r\n",
             Wrap::Full => " \r",
-            Wrap::Short => "\u{3000}\r",
+            Wrap::Short => "\u{3000}\r\x1b[2X",
         });
     }
 
-    fn put_grid_row(&mut self, row: &Row, after: Wrap) {
+    fn put_grid_row(&mut self, row: &Row) {
         match row.plain() {
-            Some(text) if row.wrap == Wrap::No && after != Wrap::Short => {
+            Some(text) if row.wrap == Wrap::No => {
                 self.put_ascii(&text[..row.content_len()]);
             }
             _ => {
                 let cells: Vec<Cell> = row.cells().collect();
-                self.put_row(&cells, row.wrap, if after == Wrap::Short { 2 } else { 0 })
+                self.put_row(&cells, row.wrap)
             }
         }
     }
@@ -394,15 +392,16 @@ impl<'a> Writer<'a> {
             .iter()
             .rposition(|row| row.wrap != Wrap::No)
             .map_or(0, |last| last + 2);
-        self.put_rows(grid, grid.used().max(wrapped).min(grid.len()), Wrap::No);
+        self.put_rows(grid, grid.used().max(wrapped).min(grid.len()));
     }
 
-    fn put_rows(&mut self, grid: &Grid, count: usize, mut after: Wrap) {
+    fn put_rows(&mut self, grid: &Grid, count: usize) {
+        let mut after = Wrap::No;
         for (place, row) in grid.iter().take(count).enumerate() {
             if place > 0 {
                 self.put_break(after);
             }
-            self.put_grid_row(row, after);
+            self.put_grid_row(row);
             after = row.wrap;
         }
     }
@@ -413,13 +412,9 @@ impl<'a> Writer<'a> {
         // From the newest line back, as many as fit.
         let mut lines = Vec::new();
         let mut length = 0;
-        let history: Vec<&Packed> = model.history.lines().rev().take(max_lines).collect();
         let mut tables = Tables::new();
-        for (index, line) in history.iter().enumerate() {
-            let after = history
-                .get(index + 1)
-                .map_or(Wrap::No, |before| before.wrap());
-            let (vt, saves) = self.history_line(line, after, &mut tables);
+        for line in model.history.lines().rev().take(max_lines) {
+            let (vt, saves) = self.history_line(line, &mut tables);
             self.saves |= saves;
             length += vt.len() + 2;
             if length > max_bytes {
@@ -430,19 +425,16 @@ impl<'a> Writer<'a> {
         if lines.is_empty() {
             return self.put_screen(grid);
         }
-        let mut after = Wrap::No;
         for (vt, wrap) in lines.iter().rev() {
             self.put(vt);
             self.put_break(*wrap);
-            after = *wrap;
         }
-        self.put_rows(grid, grid.len(), after);
+        self.put_rows(grid, grid.len());
     }
 
-    fn history_line(&self, line: &Packed, after: Wrap, tables: &mut Tables) -> (String, bool) {
+    fn history_line(&self, line: &Packed, tables: &mut Tables) -> (String, bool) {
         if let Some(text) = line.plain()
             && line.wrap() == Wrap::No
-            && after != Wrap::Short
         {
             return (String::from_utf8_lossy(text).into_owned(), false);
         }
@@ -452,11 +444,7 @@ impl<'a> Writer<'a> {
         }
         line.unpack(tables, self.columns, &mut cells);
         let mut out = Writer::new(tables, self.columns);
-        out.put_row(
-            &cells,
-            line.wrap(),
-            if after == Wrap::Short { 2 } else { 0 },
-        );
+        out.put_row(&cells, line.wrap());
         (out.vt, out.saves)
     }
 
@@ -592,9 +580,16 @@ impl<'a> Writer<'a> {
             }
         }
         // No free place: perhaps it stands somewhere and can be written again.
-        let shown = |cell: Cell| cell.content() == Content::Char(printed);
         for (place, row) in grid.iter().enumerate() {
-            if let Some(column) = (0..columns).find(|column| shown(row.cell(*column))) {
+            let found = (0..columns).find(|column| {
+                let before = column
+                    .checked_sub(1)
+                    .map(|at| lead(row, row.cell(at), *column));
+                let cell = row.cell(*column);
+                cell.content() == Content::Char(printed)
+                    && !before.is_some_and(|before| self.would_join(before, cell))
+            });
+            if let Some(column) = found {
                 self.go_to(place, column);
                 self.put_cell(row.cell(column));
                 self.set_pen(Cell::BLANK);

@@ -37,7 +37,7 @@ pub(crate) fn cluster_width(text: &str) -> usize {
 #[inline]
 pub(crate) fn stands_alone(c: char) -> bool {
     matches!(c,
-        '\0'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}'
+        '\0'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}' | '\u{3000}'..='\u{3029}'
         | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30ff}' | '\u{3400}'..='\u{a4cf}'
         | '\u{e000}'..='\u{f8ff}' | '\u{ff01}'..='\u{ff9d}')
 }
@@ -49,6 +49,10 @@ pub(crate) fn joins(text: &str, c: char) -> bool {
     }
     if char_width(c) == 0 {
         return true;
+    }
+    // A blank is no text that something with a width of its own could belong to.
+    if text == " " {
+        return false;
     }
     let mut joined = String::with_capacity(text.len() + 4);
     joined.push_str(text);

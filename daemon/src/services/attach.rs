@@ -1,6 +1,6 @@
 //! `terminal.attach`: a terminal's records on a stream, both ways.
 
-use keepline_carrier::link::{Phase, Receiver, Sender};
+use keepline_carrier::link::{Link, Phase, Receiver, Sender};
 use keepline_protocol::api::terminal::{Attached, TerminalAttach};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::message::{Message, encode_answer, encode_record};
@@ -25,7 +25,7 @@ pub(super) async fn serve(
     request: &Message,
     sender: &Sender,
     receiver: Receiver,
-    phase: watch::Receiver<Phase>,
+    link: &Link,
 ) -> Result<(), StreamClosed> {
     let attached = match parse::<method::TerminalAttach>(request) {
         Ok(params) => attach(daemon, caller, params).await,
@@ -39,7 +39,7 @@ pub(super) async fn serve(
         .send(encode_answer::<method::TerminalAttach>(&answer))
         .await?;
     match attachment {
-        Some((attachment, here)) => converse(attachment, &here, sender, receiver, phase).await,
+        Some((attachment, here)) => converse(attachment, &here, sender, receiver, link).await,
         None => Ok(()),
     }
 }
@@ -90,12 +90,12 @@ async fn converse(
     here: &AttachedHere,
     sender: &Sender,
     receiver: Receiver,
-    phase: watch::Receiver<Phase>,
+    link: &Link,
 ) -> Result<(), StreamClosed> {
     let hand = attachment.hand();
     tokio::select! {
-        sent = send(&mut attachment, sender) => sent,
-        () = follow_presence(&hand, phase) => Err(StreamClosed),
+        sent = send(&mut attachment, sender, link) => sent,
+        () = follow_presence(&hand, link.phase()) => Err(StreamClosed),
         () = receive(&hand, here, receiver) => {
             // The client has finished: what it typed is acknowledged before the stream ends.
             while let Some(record) = attachment.next(0) {
@@ -106,11 +106,16 @@ async fn converse(
     }
 }
 
-async fn send(attachment: &mut Attachment, sender: &Sender) -> Result<(), StreamClosed> {
+async fn send(
+    attachment: &mut Attachment,
+    sender: &Sender,
+    link: &Link,
+) -> Result<(), StreamClosed> {
     loop {
         // Asked for before a record is taken, so that what cannot be sent yet stays with the terminal, where it can
         // still be overtaken by a snapshot.
         let room = sender.ready().await?;
+        attachment.set_rate(link.rate());
         match attachment.next(room.min(OUTPUT_PIECE)) {
             Some(record) => {
                 let ended = matches!(record, Record::Ended(_));

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use keepline_carrier::link::{Link, Phase, Receiver, Sender};
+use keepline_carrier::link::{Link, Receiver, Sender};
 use keepline_protocol::api::layout::Layout;
 use keepline_protocol::api::remote::DeviceRef;
 use keepline_protocol::api::session::Snapshot;
@@ -23,7 +23,7 @@ use keepline_protocol::id::DeviceId;
 use keepline_protocol::message::{Message, encode_answer, encode_struct};
 use keepline_protocol::registry::{self, FAILURE, Method, method};
 use keepline_protocol::scope::{Scope, Scopes};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::bounds::REQUESTS_AT_ONCE;
 use crate::clients::Presence;
@@ -109,7 +109,7 @@ pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
             daemon.clone(),
             caller.clone(),
             requests.clone(),
-            link.phase(),
+            link.clone(),
             sender,
             receiver,
         ));
@@ -120,7 +120,7 @@ async fn serve_stream(
     daemon: Daemon,
     mut caller: Caller,
     requests: Arc<Semaphore>,
-    phase: watch::Receiver<Phase>,
+    link: Link,
     sender: Sender,
     mut receiver: Receiver,
 ) {
@@ -139,7 +139,7 @@ async fn serve_stream(
         _ if let Err(failure) = allowed => sender.send(encode_failure(failure)).await,
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
         method::TerminalAttach::NUMBER => {
-            attach::serve(&daemon, &caller, &request, &sender, receiver, phase).await
+            attach::serve(&daemon, &caller, &request, &sender, receiver, &link).await
         }
         _ => {
             let turn = requests.acquire().await.expect("nobody closes it");

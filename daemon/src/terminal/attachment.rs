@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::Terminal;
 use super::output::{Next, Position};
-use crate::bounds::SNAPSHOT_HISTORY_LINES;
+use crate::bounds::{INTERRUPTED_MAX, INTERRUPTED_MS, SNAPSHOT_HISTORY_LINES};
 
 /// How to attach.
 #[derive(Clone, Debug)]
@@ -49,6 +49,10 @@ pub struct Attachment {
     /// The size that it knows.
     size: Option<Size>,
     acknowledged: u64,
+    /// Interrupts that it has heard of.
+    interrupts: u64,
+    /// Bytes a second that whoever reads it takes, once known.
+    rate: Option<u64>,
     /// Records that come before anything else.
     first: VecDeque<Record>,
     changed: watch::Receiver<u64>,
@@ -73,6 +77,8 @@ impl Attachment {
             read,
             size: attach.size,
             acknowledged: written,
+            interrupts: terminal.shared.interrupts.load(Ordering::Relaxed),
+            rate: None,
             first: VecDeque::new(),
             changed: terminal.shared.changed.subscribe(),
             ended: false,
@@ -115,6 +121,7 @@ impl Attachment {
             self.acknowledged = written;
             return Some(Record::InputAcknowledged(written));
         }
+        self.hear_interrupts(&shared);
         // Whoever sees the end before there is nothing more to read has read everything.
         let exit = shared.exit.borrow().clone();
         loop {
@@ -143,6 +150,27 @@ impl Attachment {
             return Some(Record::Lost { unsent, unknown: 0 });
         }
         Some(Record::Ended(exit))
+    }
+
+    /// How many bytes a second are taken from here: what that says of the output before an interrupt, see
+    /// [`INTERRUPTED_MAX`].
+    pub fn set_rate(&mut self, rate: Option<u64>) {
+        self.rate = rate;
+    }
+
+    /// After an interrupt a snapshot takes the place of output that would take long to pass.
+    fn hear_interrupts(&mut self, shared: &super::shared::Shared) {
+        let interrupts = shared.interrupts.load(Ordering::Relaxed);
+        if std::mem::replace(&mut self.interrupts, interrupts) == interrupts {
+            return;
+        }
+        let most = self.rate.map_or(INTERRUPTED_MAX, |rate| {
+            INTERRUPTED_MAX.min(rate.saturating_mul(INTERRUPTED_MS) / 1000)
+        });
+        let head = shared.output().head();
+        self.position = self
+            .position
+            .filter(|position| head.saturating_sub(position.offset) <= most);
     }
 
     /// Waits until [`next`](Self::next) may have something new. Cancelling it loses nothing.

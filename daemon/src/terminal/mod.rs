@@ -255,9 +255,10 @@ impl Terminal {
                 .map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
             if skipped < length {
                 drop(permit.split(skipped));
-                self.pty
-                    .writer()
-                    .input(id, piece.split_off(skipped), permit);
+                let written = piece.split_off(skipped);
+                if self.pty.writer().input(id, written, permit) {
+                    self.shared.interrupted();
+                }
             }
             drop(ledger);
             offset = offset.saturating_add(length as u64);

@@ -13,7 +13,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Poll, ready};
 use std::thread;
 use std::{io, os::fd::OwnedFd};
@@ -25,11 +25,14 @@ use keepline_protocol::id::AttachmentId;
 use keepline_protocol::record::Exit;
 use pty_process::{OwnedReadPty, OwnedWritePty};
 use rustix::process::{Pid, Signal, kill_process_group};
-use rustix::termios::{InputModes, OptionalActions, tcgetattr, tcgetpgrp, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcgetpgrp, tcsetattr,
+    tcsetwinsize,
+};
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::process::Child;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::launch::{Program, Spawn};
@@ -92,7 +95,8 @@ enum Command {
 }
 
 enum Write {
-    Input(AttachmentId, Bytes, OwnedSemaphorePermit),
+    /// Counted, so that it can be told whether an interrupt came behind it.
+    Input(u64, AttachmentId, Bytes, OwnedSemaphorePermit),
     Reply(Vec<u8>),
 }
 
@@ -109,18 +113,47 @@ pub(super) struct Writer {
     queue: mpsc::UnboundedSender<Write>,
     /// Bytes of replies in the queue.
     replies: Arc<AtomicUsize>,
+    control: Arc<OwnedFd>,
+    interrupt: Arc<Interrupt>,
+}
+
+/// The newest interrupt among the input: what was queued before it and is not written yet is discarded, as the kernel does.
+#[derive(Default)]
+struct Interrupt {
+    queued: AtomicU64,
+    at: AtomicU64,
+    came: Notify,
 }
 
 impl Writer {
-    /// Queues input. The permit, one per byte, comes free when it is written.
+    /// Queues input, and says whether it interrupts. The permit, one per byte, comes free when it is written.
     pub(super) fn input(
         &self,
         attachment: AttachmentId,
         bytes: Bytes,
         permit: OwnedSemaphorePermit,
-    ) {
+    ) -> bool {
+        let interrupts = self.interrupts(&bytes);
+        let number = self.interrupt.queued.fetch_add(1, Ordering::Relaxed);
         // The queue is gone when the terminal ended; the bytes then count as not written.
-        let _ = self.queue.send(Write::Input(attachment, bytes, permit));
+        let _ = self
+            .queue
+            .send(Write::Input(number, attachment, bytes, permit));
+        if interrupts {
+            self.interrupt.at.store(number, Ordering::Relaxed);
+            self.interrupt.came.notify_one();
+        }
+        interrupts
+    }
+
+    /// Whether the kernel takes one of these bytes for an interrupt (termios(3): VINTR while ISIG is set).
+    fn interrupts(&self, bytes: &[u8]) -> bool {
+        let Ok(modes) = tcgetattr(&self.control) else {
+            return false;
+        };
+        let byte = modes.special_codes[SpecialCodeIndex::VINTR];
+        // 0 stands for no such character.
+        modes.local_modes.contains(LocalModes::ISIG) && byte != 0 && bytes.contains(&byte)
     }
 
     /// Queues an answer to a query, unless too many wait.
@@ -218,6 +251,7 @@ fn start(
     tcsetattr(&pts, OptionalActions::Now, &modes).map_err(|error| no_pty(&error))?;
     // A second handle for what needs neither reading nor writing; like the first it is closed on exec.
     let control = rustix::io::fcntl_dupfd_cloexec(&pty, 3).map_err(|error| no_pty(&error))?;
+    let control = Arc::new(control);
     let child = program
         .command
         .spawn(pts)
@@ -237,11 +271,14 @@ fn start(
     let writer = Writer {
         queue,
         replies: Arc::default(),
+        control: Arc::clone(&control),
+        interrupt: Arc::default(),
     };
     let write = tokio::spawn(write(
         writing,
         queued,
         Arc::clone(&writer.replies),
+        Arc::clone(&writer.interrupt),
         Arc::clone(&listener),
     ));
     let read = Reading {
@@ -269,7 +306,7 @@ fn start(
 
 struct Reading {
     pty: OwnedReadPty,
-    control: OwnedFd,
+    control: Arc<OwnedFd>,
     child: Child,
     leader: Pid,
     commands: mpsc::UnboundedReceiver<Command>,
@@ -379,14 +416,24 @@ async fn write(
     mut pty: OwnedWritePty,
     mut queue: mpsc::UnboundedReceiver<Write>,
     replies: Arc<AtomicUsize>,
+    interrupt: Arc<Interrupt>,
     listener: Arc<dyn Listener>,
 ) {
     while let Some(next) = queue.recv().await {
         match next {
-            Write::Input(attachment, mut bytes, mut permit) => {
+            Write::Input(number, attachment, mut bytes, mut permit) => {
                 while !bytes.is_empty() {
+                    if number < interrupt.at.load(Ordering::Relaxed) {
+                        // What is discarded counts as written: nobody is to send it again.
+                        listener.wrote(attachment, bytes.len());
+                        break;
+                    }
+                    let written = tokio::select! {
+                        written = pty.write(&bytes) => written,
+                        () = interrupt.came.notified() => continue,
+                    };
                     // At the end of the terminal this task is stopped; until then an error may pass.
-                    let Ok(length) = pty.write(&bytes).await else {
+                    let Ok(length) = written else {
                         tokio::time::sleep(REOPEN_TIME).await;
                         continue;
                     };

@@ -1,5 +1,6 @@
 //! What the tasks of one terminal share, and the parser task.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     pub(super) room: Arc<Semaphore>,
     /// Changes whenever an attachment may have something new.
     pub(super) changed: watch::Sender<u64>,
+    /// Counts interrupts among the input.
+    pub(super) interrupts: AtomicU64,
     pub(super) exit: watch::Sender<Option<Exit>>,
     /// Why the daemon ends the terminal, which says more than how its program took that.
     pub(super) reason: OnceLock<&'static str>,
@@ -64,6 +67,7 @@ impl Shared {
             seats: Mutex::new(Seats::new(size)),
             room: Arc::new(Semaphore::new(INPUT_WAITING_MAX)),
             changed: watch::Sender::new(0),
+            interrupts: AtomicU64::new(0),
             exit: watch::Sender::new(None),
             reason: OnceLock::new(),
             effects: watch::Sender::default(),
@@ -106,6 +110,12 @@ impl Shared {
     pub(super) fn wake(&self) {
         self.changed
             .send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Somebody interrupted the program: who has much output before them does not want to see it any more.
+    pub(super) fn interrupted(&self) {
+        self.interrupts.fetch_add(1, Ordering::Relaxed);
+        self.wake();
     }
 
     /// Does what the PTY's reader hands over, until the terminal ends.

@@ -716,14 +716,50 @@ async fn what_cannot_start_says_why() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_is_answered_once_without_anybody_attached() {
-    let (_io, terminal) = sh("stty raw -echo min 0 time 100; printf '\\033[c'; head -c 9 | od -An -c; stty time 5; head -c 9 | wc -c").await;
+    let (_io, terminal) = sh("stty raw -echo min 0 time 100; printf '\\033[5n'; head -c 4 | od -An -c; stty time 5; head -c 9 | wc -c").await;
     end_of(&terminal).await;
     let rows = terminal.read(false).rows.join("\n");
-    assert!(
-        rows.contains("033   [   ?   6   2   ;   2   2   c"),
-        "{rows}"
-    );
+    assert!(rows.contains("033   [   0   n"), "{rows}");
     assert!(rows.trim_end().ends_with('0'), "nothing came twice: {rows}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_drops_the_output_that_waits_and_nobody_elses() {
+    let (_io, terminal) = sh("stty -icanon -echo; trap 'echo interrupted' INT; \
+         head -c 300000 /dev/zero | tr '\\0' x; echo; echo end; while :; do sleep 1000; done")
+    .await;
+    let (_, mut slow) = terminal.attach(from_start(1)).await;
+    let (_, mut quick) = terminal.attach(from_start(2)).await;
+    let mut got = Got::default();
+    pull(&mut quick, &mut got, "all output", |got| {
+        got.output.ends_with(b"end\r\n")
+    })
+    .await;
+    let hand = quick.hand();
+    hand.input(0, Bytes::from(vec![b'a'; 3_000])).await.unwrap();
+    hand.input(3_000, Bytes::from_static(b"\x03"))
+        .await
+        .unwrap();
+    pull(&mut quick, &mut got, "the interrupt", |got| {
+        got.output.ends_with(b"interrupted\r\n") && got.acknowledged == 3_001
+    })
+    .await;
+    assert!(
+        got.snapshots.is_empty(),
+        "who had read everything goes on untouched"
+    );
+    let mut late = Got::default();
+    pull(&mut slow, &mut late, "a snapshot", |late| {
+        !late.snapshots.is_empty()
+    })
+    .await;
+    assert!(
+        late.output.is_empty(),
+        "{} bytes came first",
+        late.output.len()
+    );
+    assert_eq!(late.snapshots.len(), 1);
+    terminal.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

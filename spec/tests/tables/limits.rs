@@ -218,6 +218,8 @@ fn daemon() {
             TAIL_DELTAS_MAX,
             TAIL_BYTES_MAX,
             OUTPUT_MAX,
+            INTERRUPTED_MAX,
+            INTERRUPTED_MS,
             OUTPUT_QUIET,
             OUTPUT_PIECE,
             SNAPSHOT_HISTORY_LINES,
