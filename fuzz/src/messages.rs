@@ -35,7 +35,9 @@ const METHODS: &[Checks] = checks! {
     SessionSnapshot SessionEvents WorkspaceNew WorkspaceRename WorkspaceClose TerminalNew TerminalRename TerminalClose
     TerminalResize TerminalSend TerminalSignal TerminalRead TerminalAttach RemoteInvite RemotePending RemoteApprove
     RemoteDeny RemoteDevices RemoteConnections RemoteRevoke RemoteScope RemoteRotateKey ServerStatus
-    ServerStop ServerAudit
+    ServerStop ServerAudit WorkspaceMove WorkspaceFocus ScreenNew ScreenRename ScreenMove ScreenFocus ScreenClose PaneSplit
+    PaneMove PaneResize PaneFocus PaneZoom PaneClose TabNew TabRename TabMove TabFocus TabClose LayoutExport LayoutApply
+    NotificationPost NotificationAck NotificationClear
 };
 
 fn wire<T: Serialize>(number: u16, value: &T) -> Message {
@@ -65,8 +67,8 @@ fn params<T: Serialize + DeserializeOwned>(message: &Message) -> bool {
         return false;
     }
     let value: T = message.parse().unwrap();
-    let json = serde_json::to_value(&value).unwrap();
-    let again: T = serde_json::from_value(json).unwrap();
+    let json = serde_json::to_string(&value).unwrap();
+    let again: T = serde_json::from_str(&json).unwrap();
     assert!(wire(message.number, &again) == wire(message.number, &value));
     true
 }

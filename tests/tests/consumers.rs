@@ -133,8 +133,15 @@ impl Seat {
 }
 
 fn at_both(test: impl Fn(&Seat)) {
-    test(&Seat::near());
-    test(&Seat::far());
+    for (seat, clients) in [(Seat::near(), 1), (Seat::far(), 2)] {
+        // Who is connected is a change of the session too; a test begins when it is over.
+        wait_until("the clients", || {
+            let rows = seat.json(&["client", "list"]);
+            let there = rows.as_array().is_some_and(|rows| rows.len() == clients);
+            if there { Ok(()) } else { Err(rows) }
+        });
+        test(&seat);
+    }
 }
 
 fn cursor(snapshot: &Value) -> String {

@@ -9,7 +9,7 @@
 //! | `devices`, `invitations` | who gets in, as JSON |
 //! | `audit` | what happened, as JSON, by class and number |
 //!
-//! A store of an older layout is brought to this one by [`STEPS`], one behind the other, in one transaction. There is no
+//! A store of an older layout is brought to this one by `STEPS`, one behind the other, in one transaction. There is no
 //! way back.
 //!
 //! Write-ahead log and `synchronous = FULL`: what was committed survives the process and the power.
