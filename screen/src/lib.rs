@@ -15,6 +15,7 @@
 
 pub mod bounds;
 mod cell;
+mod codes;
 mod cursor;
 mod dispatch;
 mod edit;

@@ -100,7 +100,17 @@ impl Packed {
                 runs.pop_front();
             }
         }
-        if run.0 != Cell::BLANK {
+        let mut text = text;
+        if run.0 == Cell::BLANK {
+            // Blanks at the end are not kept, as of any row.
+            let blanks = text
+                .iter()
+                .rev()
+                .take(run.1)
+                .take_while(|byte| **byte == b' ')
+                .count();
+            text = &text[..text.len() - blanks];
+        } else {
             put_run(&mut styles, before, run.0, run.1, tables);
         }
         Packed::joined(text, &styles, text.len(), wrap)

@@ -106,7 +106,7 @@ impl Model {
     fn rendition(&self) -> String {
         let style = self.tables.style(self.cursor.pen);
         let mut codes = String::from("0");
-        crate::vt::put_codes(&style, &mut codes);
+        crate::codes::put_codes(&style, &mut codes);
         codes
     }
 
