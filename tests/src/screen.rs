@@ -5,7 +5,7 @@ use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line, Point};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Term, TermMode};
-use alacritty_terminal::vte::ansi::Processor;
+use alacritty_terminal::vte::ansi::{Color, Processor};
 
 /// A screen at one moment.
 #[derive(Clone, PartialEq)]
@@ -18,6 +18,18 @@ pub struct Screen {
     pub cursor: Point,
     /// The modes.
     pub modes: TermMode,
+}
+
+/// A cell whose first sixteen colours have no names: SGR 34 and SGR 38;5;4 are the same colour (spec/screen.md).
+fn by_index(mut cell: Cell) -> Cell {
+    for color in [&mut cell.fg, &mut cell.bg] {
+        if let Color::Named(name) = *color
+            && let index @ 0..16 = name as usize
+        {
+            *color = Color::Indexed(u8::try_from(index).expect("below 16"));
+        }
+    }
+    cell
 }
 
 struct Size {
@@ -47,7 +59,7 @@ impl Screen {
         let grid = term.grid();
         let row = |line| {
             (0..cols)
-                .map(|column| grid[Line(line)][Column(column)].clone())
+                .map(|column| by_index(grid[Line(line)][Column(column)].clone()))
                 .collect()
         };
         Screen {
