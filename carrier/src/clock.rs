@@ -14,9 +14,7 @@ impl Clock {
     #[must_use]
     pub fn start() -> Self {
         let now = Instant::now();
-        Clock {
-            epoch: now.checked_sub(Duration::from_secs(60)).unwrap_or(now),
-        }
+        Clock { epoch: now.checked_sub(Duration::from_secs(60)).unwrap_or(now) }
     }
 
     /// The present moment.

@@ -49,26 +49,18 @@ pub async fn dial(route: &Route) -> Result<Carrier, DialError> {
 }
 
 async fn connect(route: &Route) -> Result<Carrier, DialError> {
-    let failed = |source| DialError::Connect {
-        route: route.to_string(),
-        source,
-    };
+    let failed = |source| DialError::Connect { route: route.to_string(), source };
     match route {
         Route::Unix(path) => {
-            let stream = UnixStream::connect::<&PathBuf>(path)
-                .await
-                .map_err(failed)?;
+            let stream = UnixStream::connect::<&PathBuf>(path).await.map_err(failed)?;
             Carrier::open_unix(stream).await.map_err(failed)
         }
         Route::WebSocket { host, port, .. } => {
-            let stream = TcpStream::connect((host.as_str(), *port))
-                .await
-                .map_err(failed)?;
+            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?;
             let stream = Socket::new(stream).map_err(failed)?;
-            let (stream, _) =
-                client_async_with_config(route.url(), stream, Some(web_socket_config()))
-                    .await
-                    .map_err(|error| not_a_daemon(route, error))?;
+            let (stream, _) = client_async_with_config(route.url(), stream, Some(web_socket_config()))
+                .await
+                .map_err(|error| not_a_daemon(route, error))?;
             Ok(Carrier::web_socket(stream))
         }
     }
@@ -77,10 +69,7 @@ async fn connect(route: &Route) -> Result<Carrier, DialError> {
 fn not_a_daemon(route: &Route, error: tungstenite::Error) -> DialError {
     let reason = match error {
         tungstenite::Error::Io(source) => {
-            return DialError::Connect {
-                route: route.to_string(),
-                source,
-            };
+            return DialError::Connect { route: route.to_string(), source };
         }
         // A tunnel whose other end finds nobody takes the connection and closes it.
         tungstenite::Error::Protocol(ProtocolError::HandshakeIncomplete) => {
@@ -91,13 +80,8 @@ fn not_a_daemon(route: &Route, error: tungstenite::Error) -> DialError {
         }
         tungstenite::Error::Http(response) => format!("it answered HTTP {}", response.status()),
         // The text of a URL error would show the query.
-        tungstenite::Error::Url(_) | tungstenite::Error::HttpFormat(_) => {
-            "the URL cannot be asked for".to_owned()
-        }
+        tungstenite::Error::Url(_) | tungstenite::Error::HttpFormat(_) => "the URL cannot be asked for".to_owned(),
         other => other.to_string(),
     };
-    DialError::NotADaemon {
-        route: route.to_string(),
-        reason,
-    }
+    DialError::NotADaemon { route: route.to_string(), reason }
 }

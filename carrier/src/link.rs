@@ -101,12 +101,7 @@ impl Link {
     /// A link without a carrier. `role` is this end's.
     #[must_use]
     pub fn new(role: Role) -> Self {
-        let state = State {
-            core: core::Link::new(role),
-            carriers: 0,
-            wakers: HashMap::new(),
-            opened: VecDeque::new(),
-        };
+        let state = State { core: core::Link::new(role), carriers: 0, wakers: HashMap::new(), opened: VecDeque::new() };
         let shared = Shared {
             clock: Clock::start(),
             state: Mutex::new(state),
@@ -116,9 +111,7 @@ impl Link {
             alive: Notify::new(),
             phase: watch::channel(Phase::Detached).0,
         };
-        Link {
-            shared: Arc::new(shared),
-        }
+        Link { shared: Arc::new(shared) }
     }
 
     /// Takes a carrier whose handshake ended well, and gives the number to [`run`](Self::run) it under. An older carrier
@@ -126,16 +119,9 @@ impl Link {
     ///
     /// # Errors
     /// When the link is closed, or the peer's cursors are not this link's.
-    pub fn establish(
-        &self,
-        cipher: Cipher,
-        version: u8,
-        peer_cursors: [u64; 4],
-    ) -> Result<u64, EstablishError> {
+    pub fn establish(&self, cipher: Cipher, version: u8, peer_cursors: [u64; 4]) -> Result<u64, EstablishError> {
         let mut state = self.shared.lock();
-        state
-            .core
-            .establish(self.shared.clock.now(), cipher, version, peer_cursors)?;
+        state.core.establish(self.shared.clock.now(), cipher, version, peer_cursors)?;
         state.carriers += 1;
         let carrier = state.carriers;
         self.shared.phase.send_replace(Phase::Up(carrier));
@@ -284,11 +270,7 @@ impl Link {
 
     /// Serves a carrier until it is given up, and says why.
     pub async fn run(&self, number: u64, carrier: Carrier) -> CarrierEnd {
-        let Carrier {
-            mut reader,
-            mut writer,
-            ..
-        } = carrier;
+        let Carrier { mut reader, mut writer, .. } = carrier;
         let mut phase = self.phase();
         let fenced = async {
             loop {
@@ -370,12 +352,7 @@ impl Link {
                     return CarrierEnd::Silent;
                 }
                 let core = &state.core;
-                (
-                    packet,
-                    core.unsent_limit(),
-                    core.poll_timeout(),
-                    core.closed(),
-                )
+                (packet, core.unsent_limit(), core.poll_timeout(), core.closed())
             };
             if held.abs_diff(unsent) > held / 4 {
                 writer.hold_unsent(unsent);
@@ -420,10 +397,7 @@ impl Link {
                     return CarrierEnd::Silent;
                 }
                 // What is due in the meantime is the writer's; here only silence counts, which is slow.
-                state
-                    .core
-                    .poll_timeout()
-                    .map(|at| at.max(now + Duration::from_millis(250)))
+                state.core.poll_timeout().map(|at| at.max(now + Duration::from_millis(250)))
             };
             match deadline {
                 Some(deadline) => tokio::select! {
@@ -496,10 +470,6 @@ impl Shared {
     fn halves(self: &Arc<Self>, state: &mut State, id: StreamId) -> (Sender, Receiver) {
         let wakers = Arc::new(Wakers::default());
         state.wakers.insert(id, wakers.clone());
-        stream::halves(Stream {
-            link: self.clone(),
-            id,
-            wakers,
-        })
+        stream::halves(Stream { link: self.clone(), id, wakers })
     }
 }

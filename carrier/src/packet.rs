@@ -67,10 +67,7 @@ pub struct PacketWriter(Writer);
 
 enum Writer {
     Unix(OwnedWriteHalf),
-    WebSocket {
-        sink: SplitSink<WebSocketStream<Socket>, Message>,
-        socket: Socket,
-    },
+    WebSocket { sink: SplitSink<WebSocketStream<Socket>, Message>, socket: Socket },
     Memory(mpsc::Sender<Vec<u8>>),
 }
 
@@ -190,20 +187,13 @@ impl PacketWriter {
     pub async fn write(&mut self, packet: Vec<u8>) -> io::Result<()> {
         match &mut self.0 {
             Writer::Unix(stream) => {
-                let length =
-                    u16::try_from(packet.len()).map_err(|_| invalid("a packet over the limit"))?;
+                let length = u16::try_from(packet.len()).map_err(|_| invalid("a packet over the limit"))?;
                 let head = length.to_be_bytes();
                 let mut framed = Buf::chain(&head[..], packet.as_slice());
                 stream.write_all_buf(&mut framed).await
             }
-            Writer::WebSocket { sink, .. } => sink
-                .send(Message::Binary(packet.into()))
-                .await
-                .map_err(web_socket_error),
-            Writer::Memory(sender) => sender
-                .send(packet)
-                .await
-                .map_err(|_| io::ErrorKind::BrokenPipe.into()),
+            Writer::WebSocket { sink, .. } => sink.send(Message::Binary(packet.into())).await.map_err(web_socket_error),
+            Writer::Memory(sender) => sender.send(packet).await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
         }
     }
 

@@ -45,16 +45,10 @@ impl FromStr for Route {
     fn from_str(text: &str) -> Result<Self, InvalidRoute> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = Path::new(path);
-            return if path.is_absolute() {
-                Ok(Route::Unix(path.to_owned()))
-            } else {
-                Err(form(text))
-            };
+            return if path.is_absolute() { Ok(Route::Unix(path.to_owned())) } else { Err(form(text)) };
         }
         if text.starts_with("wss:") || text.starts_with("ssh:") {
-            return Err(InvalidRoute::Scheme(
-                text.split(':').next().unwrap_or_default().to_owned(),
-            ));
+            return Err(InvalidRoute::Scheme(text.split(':').next().unwrap_or_default().to_owned()));
         }
         let uri: Uri = text.parse().map_err(|_| form(text))?;
         let authority = uri.authority().map_or("", |authority| authority.as_str());
@@ -67,11 +61,7 @@ impl FromStr for Route {
         if !matches!(uri.path(), "" | "/" | LINK_PATH) {
             return Err(InvalidRoute::Path(uri.path().to_owned()));
         }
-        Ok(Route::WebSocket {
-            host: host.to_owned(),
-            port,
-            query: uri.query().map(str::to_owned),
-        })
+        Ok(Route::WebSocket { host: host.to_owned(), port, query: uri.query().map(str::to_owned) })
     }
 }
 
@@ -91,23 +81,14 @@ fn host_and_port(authority: &str) -> Option<(&str, u16)> {
 
 /// The text is shown without its query.
 fn form(text: &str) -> InvalidRoute {
-    InvalidRoute::Form(
-        text.split('?')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(200)
-            .collect(),
-    )
+    InvalidRoute::Form(text.split('?').next().unwrap_or_default().chars().take(200).collect())
 }
 
 impl Route {
     /// The URL to ask for, query included. Not to be shown.
     pub(crate) fn url(&self) -> String {
         let query = match self {
-            Route::WebSocket {
-                query: Some(query), ..
-            } => format!("?{query}"),
+            Route::WebSocket { query: Some(query), .. } => format!("?{query}"),
             _ => String::new(),
         };
         format!("{self}{query}")
@@ -145,9 +126,7 @@ mod tests {
 
     #[test]
     fn a_route_is_shown_without_its_query() {
-        let route: Route = "ws://host.example:8080/v1/link?token=secret"
-            .parse()
-            .unwrap();
+        let route: Route = "ws://host.example:8080/v1/link?token=secret".parse().unwrap();
         assert_eq!(route.to_string(), "ws://host.example:8080/v1/link");
         assert_eq!(route.url(), "ws://host.example:8080/v1/link?token=secret");
         assert!(!format!("{:?}", "wsx://h?token=secret".parse::<Route>()).contains("secret"));
@@ -178,9 +157,6 @@ mod tests {
         ] {
             assert!(text.parse::<Route>().is_err(), "{text}");
         }
-        assert_eq!(
-            "wss://h".parse::<Route>(),
-            Err(InvalidRoute::Scheme("wss".to_owned()))
-        );
+        assert_eq!("wss://h".parse::<Route>(), Err(InvalidRoute::Scheme("wss".to_owned())));
     }
 }

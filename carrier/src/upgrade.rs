@@ -52,34 +52,19 @@ pub fn parse(bytes: &[u8]) -> Request {
             return Request::Incomplete;
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
-            return refused(
-                "431 Request Header Fields Too Large",
-                "The request's head is too large.",
-            );
+            return refused("431 Request Header Fields Too Large", "The request's head is too large.");
         }
         Err(_) => return Request::Foreign,
     };
-    let path = request
-        .path
-        .unwrap_or_default()
-        .split('?')
-        .next()
-        .unwrap_or_default();
+    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
     if path != LINK_PATH {
-        return refused(
-            "404 Not Found",
-            "A keepline daemon serves /v1/link and nothing else.",
-        );
+        return refused("404 Not Found", "A keepline daemon serves /v1/link and nothing else.");
     }
     if request.method != Some("GET") {
         return refused("405 Method Not Allowed", "A link is opened with GET.");
     }
     let values = |name: &'static str| {
-        request
-            .headers
-            .iter()
-            .filter(move |field| field.name.eq_ignore_ascii_case(name))
-            .map(|field| field.value)
+        request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     };
     let has_token = |name, token: &str| {
         values(name)
@@ -88,10 +73,7 @@ pub fn parse(bytes: &[u8]) -> Request {
             .any(|found| found.trim().eq_ignore_ascii_case(token))
     };
     if values("origin").next().is_some() {
-        return refused(
-            "403 Forbidden",
-            "A keepline daemon does not talk to web pages.",
-        );
+        return refused("403 Forbidden", "A keepline daemon does not talk to web pages.");
     }
     if !has_token("upgrade", "websocket") || !has_token("connection", "upgrade") {
         return refused("426 Upgrade Required", "A link is a WebSocket.");
@@ -100,10 +82,7 @@ pub fn parse(bytes: &[u8]) -> Request {
         return refused("400 Bad Request", "A link is a WebSocket of version 13.");
     }
     match values("sec-websocket-key").next() {
-        Some(key) if key.len() == 24 => Request::Upgrade {
-            accept: derive_accept_key(key),
-            length,
-        },
+        Some(key) if key.len() == 24 => Request::Upgrade { accept: derive_accept_key(key), length },
         _ => refused("400 Bad Request", "The request has no Sec-WebSocket-Key."),
     }
 }
@@ -151,8 +130,7 @@ pub async fn accept(mut stream: TcpStream) -> Result<Carrier, UpgradeError> {
                 let rest = head.split_off(length);
                 let config = Some(web_socket_config());
                 let stream = Socket::new(stream)?;
-                let socket =
-                    WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await;
+                let socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await;
                 return Ok(Carrier::web_socket(socket));
             }
         }
@@ -203,40 +181,19 @@ mod tests {
         let head = bytes.len();
         bytes.extend_from_slice(b"more");
         let accept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned();
-        assert_eq!(
-            parse(&bytes),
-            Request::Upgrade {
-                accept,
-                length: head
-            }
-        );
+        assert_eq!(parse(&bytes), Request::Upgrade { accept, length: head });
         assert_eq!(parse(&bytes[..head - 1]), Request::Incomplete);
     }
 
     #[test]
     fn everything_else_is_answered_or_dropped() {
         assert_eq!(status(&request("/", "")), "404 Not Found");
-        assert_eq!(
-            status(&request("/v1/link", "Origin: null\r\n")),
-            "403 Forbidden"
-        );
-        assert_eq!(
-            status(b"GET /v1/link HTTP/1.1\r\nHost: h\r\n\r\n"),
-            "426 Upgrade Required"
-        );
-        assert_eq!(
-            status(b"POST /v1/link HTTP/1.1\r\nHost: h\r\n\r\n"),
-            "405 Method Not Allowed"
-        );
+        assert_eq!(status(&request("/v1/link", "Origin: null\r\n")), "403 Forbidden");
+        assert_eq!(status(b"GET /v1/link HTTP/1.1\r\nHost: h\r\n\r\n"), "426 Upgrade Required");
+        assert_eq!(status(b"POST /v1/link HTTP/1.1\r\nHost: h\r\n\r\n"), "405 Method Not Allowed");
         let large = format!("GET /v1/link HTTP/1.1\r\nX: {}", "x".repeat(300_000));
-        assert_eq!(
-            status(large.as_bytes()),
-            "431 Request Header Fields Too Large"
-        );
-        let whole = request(
-            "/v1/link",
-            &format!("X: {}\r\n", "x".repeat(REQUEST_HEAD_MAX)),
-        );
+        assert_eq!(status(large.as_bytes()), "431 Request Header Fields Too Large");
+        let whole = request("/v1/link", &format!("X: {}\r\n", "x".repeat(REQUEST_HEAD_MAX)));
         assert_eq!(status(&whole), "431 Request Header Fields Too Large");
         assert_eq!(parse(b"\x00\x01garbage\r\n"), Request::Foreign);
     }

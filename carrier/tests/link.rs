@@ -13,11 +13,7 @@ use keepline_protocol::refusal::Refusal;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 
-fn join(
-    client: &Link,
-    daemon: &Link,
-    (left, right): (Carrier, Carrier),
-) -> [JoinHandle<CarrierEnd>; 2] {
+fn join(client: &Link, daemon: &Link, (left, right): (Carrier, Carrier)) -> [JoinHandle<CarrierEnd>; 2] {
     let run = |link: &Link, peer: &Link, carrier| {
         let number = link.establish(Cipher::null(), 1, peer.cursors()).unwrap();
         let link = link.clone();
@@ -37,11 +33,7 @@ fn echo(link: Link) {
         while let Some((sender, mut receiver)) = link.accept().await {
             tokio::spawn(async move {
                 while let Ok(Some(message)) = receiver.message().await {
-                    if sender
-                        .send(encode_raw(message.number, &message.body))
-                        .await
-                        .is_err()
-                    {
+                    if sender.send(encode_raw(message.number, &message.body)).await.is_err() {
                         return;
                     }
                 }
@@ -59,11 +51,7 @@ async fn a_conversation_survives_its_carriers() {
     let large = Bytes::from(vec![7; 1 << 20]);
     for round in 0..6 {
         // Alternately in memory and over a real socket; the older carrier is cut or fenced by the newer.
-        let carriers = if round % 2 == 0 {
-            Carrier::memory()
-        } else {
-            unix()
-        };
+        let carriers = if round % 2 == 0 { Carrier::memory() } else { unix() };
         let tasks = join(&client, &daemon, carriers);
         let sent = tokio::join!(sender.send(encode_raw(round, &large)), receiver.message());
         sent.0.unwrap();
@@ -71,10 +59,7 @@ async fn a_conversation_survives_its_carriers() {
         assert_eq!((message.number, message.body.len()), (round, large.len()));
         if round < 3 {
             tasks[1].abort();
-            assert!(matches!(
-                *client.phase().borrow(),
-                Phase::Detached | Phase::Up(_)
-            ));
+            assert!(matches!(*client.phase().borrow(), Phase::Detached | Phase::Up(_)));
         }
     }
     sender.finish();
@@ -89,14 +74,8 @@ async fn a_closed_link_tells_its_peer_and_ends_its_streams() {
     sender.send(encode_raw(1, b"x")).await.unwrap();
     let accepted = daemon.accept().await.unwrap();
     daemon.close(Refusal::Revoked);
-    assert!(matches!(
-        client_end.await.unwrap(),
-        CarrierEnd::Closed(Refusal::Revoked)
-    ));
-    assert!(matches!(
-        daemon_end.await.unwrap(),
-        CarrierEnd::Closed(Refusal::Revoked)
-    ));
+    assert!(matches!(client_end.await.unwrap(), CarrierEnd::Closed(Refusal::Revoked)));
+    assert!(matches!(daemon_end.await.unwrap(), CarrierEnd::Closed(Refusal::Revoked)));
     assert!(receiver.message().await.is_err());
     assert!(sender.ready().await.is_err());
     assert!(daemon.accept().await.is_none());

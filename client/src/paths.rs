@@ -21,9 +21,7 @@ pub struct MachineName(String);
 
 /// Text that is no machine's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "'{0}' is no machine's name: it is 1 to 32 of a-z 0-9 . _ - and starts with a letter or digit"
-)]
+#[error("'{0}' is no machine's name: it is 1 to 32 of a-z 0-9 . _ - and starts with a letter or digit")]
 pub struct InvalidMachineName(String);
 
 impl MachineName {
@@ -46,11 +44,7 @@ impl MachineName {
             .skip_while(|c| !c.is_ascii_alphanumeric())
             .take(MACHINE_NAME_MAX)
             .collect();
-        if name.is_empty() {
-            MachineName("machine".to_owned())
-        } else {
-            MachineName(name)
-        }
+        if name.is_empty() { MachineName("machine".to_owned()) } else { MachineName(name) }
     }
 
     /// This name with `-N` behind it, cut so that it stays a name: how a second daemon of one host name is told apart.
@@ -68,14 +62,8 @@ impl FromStr for MachineName {
     fn from_str(text: &str) -> Result<Self, InvalidMachineName> {
         let fits = (1..=MACHINE_NAME_MAX).contains(&text.len())
             && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-            && text
-                .bytes()
-                .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'));
-        if fits {
-            Ok(MachineName(text.to_owned()))
-        } else {
-            Err(InvalidMachineName(text.chars().take(80).collect()))
-        }
+            && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'));
+        if fits { Ok(MachineName(text.to_owned())) } else { Err(InvalidMachineName(text.chars().take(80).collect())) }
     }
 }
 
@@ -132,12 +120,7 @@ impl Paths {
     /// XDG base directory specification says.
     #[must_use]
     pub fn new(environment: &Environment) -> Self {
-        let absolute = |value: &Option<OsString>| {
-            value
-                .as_ref()
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let absolute = |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
         Paths {
             runtime: absolute(&environment.runtime).map_or_else(
                 || PathBuf::from(format!("/tmp/keepline-{}", environment.uid)),
@@ -145,9 +128,7 @@ impl Paths {
             ),
             state: absolute(&environment.state)
                 .map(|dir| dir.join("keepline"))
-                .or_else(|| {
-                    absolute(&environment.home).map(|home| home.join(".local/state/keepline"))
-                }),
+                .or_else(|| absolute(&environment.home).map(|home| home.join(".local/state/keepline"))),
             socket: environment.socket.as_ref().map(PathBuf::from),
             uid: environment.uid,
         }
@@ -171,10 +152,7 @@ impl Paths {
     /// When neither `XDG_STATE_HOME` nor `HOME` says where it is.
     pub fn state_dir(&self) -> Result<&Path, Failure> {
         self.state.as_deref().ok_or_else(|| {
-            Failure::new(
-                Code::Failed,
-                "there is no place for state: set HOME or XDG_STATE_HOME, or say --state-dir",
-            )
+            Failure::new(Code::Failed, "there is no place for state: set HOME or XDG_STATE_HOME, or say --state-dir")
         })
     }
 
@@ -184,14 +162,10 @@ impl Paths {
     /// As [`state_dir`](Self::state_dir); when the directory cannot be made.
     pub fn shown_file(&self, machine: &str) -> Result<PathBuf, Failure> {
         let directory = self.state_dir()?.join("client/shown");
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .map_err(|error| {
-                let message = format!("cannot make {}: {error}", directory.display());
-                Failure::new(Code::Failed, message)
-            })?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
+            let message = format!("cannot make {}: {error}", directory.display());
+            Failure::new(Code::Failed, message)
+        })?;
         Ok(directory.join(machine))
     }
 
@@ -220,10 +194,7 @@ impl Paths {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
-                return Err(Failure::new(
-                    Code::Failed,
-                    format!("cannot make {}: {error}", self.runtime.display()),
-                ));
+                return Err(Failure::new(Code::Failed, format!("cannot make {}: {error}", self.runtime.display())));
             }
         }
         self.check_runtime_dir()?;
@@ -238,10 +209,9 @@ impl Paths {
         match std::fs::symlink_metadata(&self.runtime) {
             Ok(metadata) => private(&self.runtime, &metadata, self.uid),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Failure::new(
-                Code::Failed,
-                format!("cannot look at {}: {error}", self.runtime.display()),
-            )),
+            Err(error) => {
+                Err(Failure::new(Code::Failed, format!("cannot look at {}: {error}", self.runtime.display())))
+            }
         }
     }
 
@@ -253,22 +223,13 @@ impl Paths {
     pub fn endpoint(&self, machine: Option<&MachineName>) -> Result<Endpoint, Failure> {
         if let Some(machine) = machine {
             self.check_runtime_dir()?;
-            return Ok(Endpoint {
-                path: self.machine_socket(machine)?,
-                whose: Whose::Machine(machine.clone()),
-            });
+            return Ok(Endpoint { path: self.machine_socket(machine)?, whose: Whose::Machine(machine.clone()) });
         }
         if let Some(socket) = &self.socket {
-            return Ok(Endpoint {
-                path: fitting(socket.clone())?,
-                whose: Whose::Given,
-            });
+            return Ok(Endpoint { path: fitting(socket.clone())?, whose: Whose::Given });
         }
         self.check_runtime_dir()?;
-        Ok(Endpoint {
-            path: self.daemon_socket()?,
-            whose: Whose::OwnDaemon,
-        })
+        Ok(Endpoint { path: self.daemon_socket()?, whose: Whose::OwnDaemon })
     }
 }
 
@@ -300,8 +261,7 @@ impl Endpoint {
             Code::Unreachable,
             match &self.whose {
                 Whose::OwnDaemon => {
-                    "no keepline daemon runs here: start one with `keepline server start --detach`"
-                        .to_owned()
+                    "no keepline daemon runs here: start one with `keepline server start --detach`".to_owned()
                 }
                 Whose::Machine(machine) => format!("cannot reach '{machine}' — disconnected"),
                 Whose::Given => format!(
@@ -336,19 +296,13 @@ fn private(path: &Path, metadata: &Metadata, uid: u32) -> Result<(), Failure> {
     } else if metadata.uid() != uid {
         format!("belongs to user {} instead of {uid}", metadata.uid())
     } else if metadata.mode() & 0o077 != 0 {
-        format!(
-            "is open to others (mode {:03o}, which must be 700)",
-            metadata.mode() & 0o777
-        )
+        format!("is open to others (mode {:03o}, which must be 700)", metadata.mode() & 0o777)
     } else {
         return Ok(());
     };
     Err(Failure::new(
         Code::Refused,
-        format!(
-            "{} {fault}; it is not used: remove it or set XDG_RUNTIME_DIR",
-            path.display()
-        ),
+        format!("{} {fault}; it is not used: remove it or set XDG_RUNTIME_DIR", path.display()),
     ))
 }
 
@@ -374,12 +328,9 @@ mod tests {
         for bad in ["", "-a", ".a", "A", "a b", "ä", &"a".repeat(33), "a/b"] {
             assert!(bad.parse::<MachineName>().is_err(), "{bad}");
         }
-        for (host, name) in [
-            ("Build-Box.local", "build-box.local"),
-            ("--Größe", "gr--e"),
-            ("日本", "machine"),
-            ("", "machine"),
-        ] {
+        for (host, name) in
+            [("Build-Box.local", "build-box.local"), ("--Größe", "gr--e"), ("日本", "machine"), ("", "machine")]
+        {
             assert_eq!(MachineName::reduced(host).as_str(), name);
         }
         let long = MachineName::reduced(&"x".repeat(90));
@@ -390,30 +341,17 @@ mod tests {
 
     #[test]
     fn places_follow_the_environment() {
-        let mut environment = Environment {
-            uid: 7,
-            home: Some("/home/me".into()),
-            ..Environment::default()
-        };
+        let mut environment = Environment { uid: 7, home: Some("/home/me".into()), ..Environment::default() };
         let places = Paths::new(&environment);
         assert_eq!(places.runtime_dir(), Path::new("/tmp/keepline-7"));
-        assert_eq!(
-            places.state_dir().unwrap(),
-            Path::new("/home/me/.local/state/keepline")
-        );
+        assert_eq!(places.state_dir().unwrap(), Path::new("/home/me/.local/state/keepline"));
         environment.runtime = Some("/run/user/7".into());
         environment.state = Some("/var/me".into());
         let places = Paths::new(&environment);
-        assert_eq!(
-            places.daemon_socket().unwrap(),
-            Path::new("/run/user/7/keepline/daemon.sock")
-        );
+        assert_eq!(places.daemon_socket().unwrap(), Path::new("/run/user/7/keepline/daemon.sock"));
         assert_eq!(places.state_dir().unwrap(), Path::new("/var/me/keepline"));
         environment.runtime = Some("relative".into());
-        assert_eq!(
-            Paths::new(&environment).runtime_dir(),
-            Path::new("/tmp/keepline-7")
-        );
+        assert_eq!(Paths::new(&environment).runtime_dir(), Path::new("/tmp/keepline-7"));
         environment.runtime = Some(format!("/{}", "long/".repeat(30)).into());
         let failure = Paths::new(&environment).daemon_socket().unwrap_err();
         assert!(failure.message.contains("107"), "{failure}");
@@ -426,19 +364,10 @@ mod tests {
         let machine = MachineName::reduced("box");
         assert_eq!(places.endpoint(None).unwrap().whose, Whose::OwnDaemon);
         places.socket = Some("/given.sock".into());
-        assert_eq!(
-            places.endpoint(None).unwrap().path,
-            Path::new("/given.sock")
-        );
+        assert_eq!(places.endpoint(None).unwrap().path, Path::new("/given.sock"));
         let relay = places.endpoint(Some(&machine)).unwrap();
-        assert_eq!(
-            relay.path,
-            dir.path().join("keepline").join("machine-box.sock")
-        );
-        assert_eq!(
-            relay.unreachable().message,
-            "cannot reach 'box' — disconnected"
-        );
+        assert_eq!(relay.path, dir.path().join("keepline").join("machine-box.sock"));
+        assert_eq!(relay.unreachable().message, "cannot reach 'box' — disconnected");
     }
 
     #[test]
@@ -457,21 +386,12 @@ mod tests {
 
         let mut foreign = places.clone();
         foreign.uid += 1;
-        assert_eq!(
-            foreign.prepare_runtime_dir().unwrap_err().code,
-            Code::Refused
-        );
+        assert_eq!(foreign.prepare_runtime_dir().unwrap_err().code, Code::Refused);
 
         std::fs::remove_dir(runtime).unwrap();
         let elsewhere = dir.path().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
         symlink(&elsewhere, runtime).unwrap();
-        assert!(
-            places
-                .prepare_runtime_dir()
-                .unwrap_err()
-                .message
-                .contains("symbolic link")
-        );
+        assert!(places.prepare_runtime_dir().unwrap_err().message.contains("symbolic link"));
     }
 }

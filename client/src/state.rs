@@ -101,14 +101,10 @@ impl State {
                 .mode(0o700)
                 .create(directory)
                 .map_err(|error| failed("make", directory, &error))?;
-            let metadata = fs::symlink_metadata(directory)
-                .map_err(|error| failed("look at", directory, &error))?;
+            let metadata = fs::symlink_metadata(directory).map_err(|error| failed("look at", directory, &error))?;
             let ours = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
             if !ours || metadata.mode() & 0o077 != 0 {
-                let message = format!(
-                    "{} must be a directory of yours alone (mode 700)",
-                    directory.display()
-                );
+                let message = format!("{} must be a directory of yours alone (mode 700)", directory.display());
                 return Err(Failure::new(Code::Refused, message));
             }
         }
@@ -171,12 +167,8 @@ impl State {
     pub fn client_id(&self) -> Result<String, Failure> {
         let path = self.directory.join("client-id");
         // A file that was emptied or damaged is no id.
-        let usable =
-            |id: &String| (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
-        if let Some(id) = read(&path)?
-            .map(|text| text.trim().to_owned())
-            .filter(usable)
-        {
+        let usable = |id: &String| (1..=128).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+        if let Some(id) = read(&path)?.map(|text| text.trim().to_owned()).filter(usable) {
             return Ok(id);
         }
         let fresh = data_encoding::HEXLOWER.encode(&entropy::<16>());
@@ -192,13 +184,8 @@ impl State {
         let directory = self.machines();
         let mut known = Vec::new();
         for entry in fs::read_dir(&directory).map_err(|error| failed("read", &directory, &error))? {
-            let path = entry
-                .map_err(|error| failed("read", &directory, &error))?
-                .path();
-            let name = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .and_then(|name| name.strip_suffix(".json"));
+            let path = entry.map_err(|error| failed("read", &directory, &error))?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".json"));
             let Some(Ok(name)) = name.map(str::parse::<MachineName>) else {
                 continue;
             };
@@ -221,12 +208,8 @@ impl State {
         let Some(text) = read(&path)? else {
             return Ok(None);
         };
-        let machine: Machine = serde_json::from_str(&text).map_err(|error| {
-            Failure::new(
-                Code::Failed,
-                format!("{} cannot be read: {error}", path.display()),
-            )
-        })?;
+        let machine: Machine = serde_json::from_str(&text)
+            .map_err(|error| Failure::new(Code::Failed, format!("{} cannot be read: {error}", path.display())))?;
         Ok(Some(machine))
     }
 
@@ -235,8 +218,7 @@ impl State {
     /// # Errors
     /// When the file cannot be written.
     pub fn remember(&self, name: &MachineName, machine: &Machine) -> Result<(), Failure> {
-        let text =
-            serde_json::to_string_pretty(machine).expect("a struct of strings has a JSON form");
+        let text = serde_json::to_string_pretty(machine).expect("a struct of strings has a JSON form");
         write(&self.machine_file(name), &(text + "\n"))
     }
 
@@ -247,9 +229,7 @@ impl State {
     pub fn forget(&self, name: &MachineName) -> Result<(), Failure> {
         let path = self.machine_file(name);
         fs::remove_file(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Failure::new(Code::NotFound, format!("no machine is called '{name}'"))
-            }
+            ErrorKind::NotFound => Failure::new(Code::NotFound, format!("no machine is called '{name}'")),
             _ => failed("remove", &path, &error),
         })
     }
@@ -275,10 +255,7 @@ impl From<(MachineName, Machine)> for KnownDaemon {
     fn from((name, machine): (MachineName, Machine)) -> Self {
         KnownDaemon {
             name: name.as_str().to_owned(),
-            fingerprint: machine
-                .identity()
-                .map(|key| key.fingerprint())
-                .unwrap_or_default(),
+            fingerprint: machine.identity().map(|key| key.fingerprint()).unwrap_or_default(),
             routes: machine.routes,
             last_seen_ms: machine.last_seen_ms,
         }
@@ -286,10 +263,7 @@ impl From<(MachineName, Machine)> for KnownDaemon {
 }
 
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(
-        Code::Failed,
-        format!("cannot {what} {}: {error}", path.display()),
-    )
+    Failure::new(Code::Failed, format!("cannot {what} {}: {error}", path.display()))
 }
 
 /// A small private file's text; nothing when it is not there.
@@ -303,19 +277,12 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, Failure> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed("read", path, &error)),
     };
-    let metadata = file
-        .metadata()
-        .map_err(|error| failed("look at", path, &error))?;
+    let metadata = file.metadata().map_err(|error| failed("look at", path, &error))?;
     if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(Failure::new(
-            Code::Refused,
-            format!("{} belongs to another user", path.display()),
-        ));
+        return Err(Failure::new(Code::Refused, format!("{} belongs to another user", path.display())));
     }
     let mut text = String::new();
-    file.take(STATE_FILE_MAX)
-        .read_to_string(&mut text)
-        .map_err(|error| failed("read", path, &error))?;
+    file.take(STATE_FILE_MAX).read_to_string(&mut text).map_err(|error| failed("read", path, &error))?;
     Ok(Some(text))
 }
 
@@ -350,30 +317,19 @@ mod tests {
         let identity = state.credentials().unwrap().identity();
         let id = state.client_id().unwrap();
         let again = State::open(&dir.path().join("keepline")).unwrap();
-        assert_eq!(
-            (
-                again.credentials().unwrap().identity(),
-                again.client_id().unwrap()
-            ),
-            (identity, id)
-        );
+        assert_eq!((again.credentials().unwrap().identity(), again.client_id().unwrap()), (identity, id));
 
         let route: Route = "ws://h:1/v1/link?token=secret".parse().unwrap();
         let daemon = Credentials::generate(Role::Daemon, &[1; 64]);
         let name = state.free_name("Host One").unwrap();
         assert_eq!(name.as_str(), "host-one");
-        state
-            .remember(&name, &Machine::new(daemon.certificate(), &route, 5))
-            .unwrap();
+        state.remember(&name, &Machine::new(daemon.certificate(), &route, 5)).unwrap();
         assert_eq!(state.free_name("Host One").unwrap().as_str(), "host-one-2");
         let known = state.known().unwrap();
         assert_eq!(known.len(), 1);
         assert_eq!(known[0].1.routes, ["ws://h:1/v1/link"]);
         assert_eq!(known[0].1.identity(), Some(daemon.identity()));
-        assert_eq!(
-            known[0].1.noise_key(),
-            Some(daemon.certificate().noise_key())
-        );
+        assert_eq!(known[0].1.noise_key(), Some(daemon.certificate().noise_key()));
         state.forget(&name).unwrap();
         assert_eq!(state.forget(&name).unwrap_err().code, Code::NotFound);
     }

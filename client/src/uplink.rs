@@ -48,9 +48,7 @@ impl Status {
     /// Milliseconds until the next try; 0 when none is planned.
     #[must_use]
     pub fn retry_ms(&self) -> u32 {
-        let left = self.retry_at.map_or(Duration::ZERO, |at| {
-            at.saturating_duration_since(Instant::now())
-        });
+        let left = self.retry_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
@@ -64,10 +62,7 @@ impl Status {
     /// The record that tells an attachment's consumer.
     #[must_use]
     pub fn record(&self) -> Record {
-        Record::Link {
-            state: self.state,
-            retry_ms: self.retry_ms(),
-        }
+        Record::Link { state: self.state, retry_ms: self.retry_ms() }
     }
 }
 
@@ -83,10 +78,7 @@ impl Uplink {
     /// The way up to `machine`, whose relay keeps `status` true and looks at the link when `nudge` says so.
     #[must_use]
     pub fn new(machine: String, status: watch::Receiver<Status>, nudge: Arc<Notify>) -> Self {
-        Uplink {
-            status,
-            relay: Some((machine, nudge)),
-        }
+        Uplink { status, relay: Some((machine, nudge)) }
     }
 
     /// The way up inside the daemon's own process: each of `links` is there until the next one.
@@ -110,10 +102,7 @@ impl Uplink {
                 sender.send_modify(|status| status.link = Some(link));
             }
         });
-        Uplink {
-            status: receiver,
-            relay: None,
-        }
+        Uplink { status: receiver, relay: None }
     }
 
     /// The machine's name; nothing inside the daemon itself.
@@ -158,11 +147,7 @@ impl Uplink {
             Some(link) if status.state == LinkState::Up => old.is_none_or(|old| !old.is(link)),
             _ => false,
         };
-        let found = status
-            .wait_for(usable)
-            .await
-            .ok()
-            .and_then(|status| status.link.clone());
+        let found = status.wait_for(usable).await.ok().and_then(|status| status.link.clone());
         match found {
             Some(link) => link,
             None => std::future::pending().await,
@@ -173,17 +158,12 @@ impl Uplink {
     #[must_use]
     pub fn unreachable(&self) -> Failure {
         let name = self.machine().unwrap_or("this machine");
-        Failure::new(
-            Code::Unreachable,
-            format!("cannot reach '{name}' — disconnected"),
-        )
+        Failure::new(Code::Unreachable, format!("cannot reach '{name}' — disconnected"))
     }
 }
 
 /// The present moment as Unix time in milliseconds.
 pub(crate) fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -30,10 +30,7 @@ async fn json_of(fake: &Fake, arguments: &[&str]) -> Value {
 
 fn params(fake: &Fake, method: &str) -> Value {
     fake.with(|state| {
-        let last = state
-            .requests
-            .iter()
-            .rfind(|request| request["method"] == method);
+        let last = state.requests.iter().rfind(|request| request["method"] == method);
         last.unwrap()["params"].clone()
     })
 }
@@ -48,10 +45,7 @@ async fn changes_print_the_id_or_the_receipt_and_carry_a_key() {
     let workspace = format!("ws_{}", "1".repeat(32));
     let made = receipt(json!({ "workspace": workspace }));
     fake.answer("workspace.new", made.clone());
-    assert_eq!(
-        ok(&fake, &["workspace", "new", "main"]).await,
-        format!("{workspace}\n")
-    );
+    assert_eq!(ok(&fake, &["workspace", "new", "main"]).await, format!("{workspace}\n"));
     let first = params(&fake, "workspace.new");
     assert_eq!(first["name"], "main");
     assert_eq!(json_of(&fake, &["workspace", "new", "--json"]).await, made);
@@ -59,16 +53,13 @@ async fn changes_print_the_id_or_the_receipt_and_carry_a_key() {
     assert_ne!(first["key"], second["key"]);
     assert!(second["key"].is_string());
 
-    fake.answer(
-        "terminal.new",
-        receipt(json!({"workspace": null, "terminal": TERMINAL})),
-    );
+    fake.answer("terminal.new", receipt(json!({"workspace": null, "terminal": TERMINAL})));
     let cursor = format!("{}:7", "cd".repeat(16));
     let printed = ok(
         &fake,
         &[
-            "terminal", "new", "--cwd", "here", "--size", "90x20", "--key", "k", "--expect",
-            &cursor, "--", "sh", "-c", "x",
+            "terminal", "new", "--cwd", "here", "--size", "90x20", "--key", "k", "--expect", &cursor, "--", "sh", "-c",
+            "x",
         ],
     )
     .await;
@@ -77,10 +68,7 @@ async fn changes_print_the_id_or_the_receipt_and_carry_a_key() {
     assert_eq!(params["argv"], json!(["sh", "-c", "x"]));
     assert_eq!(params["key"], "k");
     assert_eq!(params["expect"]["revision"], 7);
-    assert_eq!(
-        params["cwd"],
-        fake.dir.path().join("here").to_str().unwrap()
-    );
+    assert_eq!(params["cwd"], fake.dir.path().join("here").to_str().unwrap());
     let request = fake.with(|state| state.requests.last().unwrap().clone());
     assert_eq!(request["timeout_ms"], 30_000);
 }
@@ -94,43 +82,26 @@ async fn lists_are_arrays_and_tables_and_say_when_they_are_stale() {
         {"id": "term_a", "index": 1, "name": "first", "lifecycle": "ended", "exit": "status 1",
             "size": {"cols": 80, "rows": 24}, "used_ms": 0},
     ]);
-    let freshness =
-        |state: &str| json!({"terminals": rows, "freshness": {"state": state, "since_ms": 1}});
+    let freshness = |state: &str| json!({"terminals": rows, "freshness": {"state": state, "since_ms": 1}});
     fake.answer("terminal.list", freshness("live"));
     assert_eq!(json_of(&fake, &["terminal", "list", "--json"]).await, rows);
     let table = ok(&fake, &["terminal", "list"]).await;
     let lines: Vec<&str> = table.lines().collect();
-    assert!(
-        lines[1].starts_with("term_a") && lines[2].starts_with("term_b"),
-        "{table}"
-    );
-    assert!(
-        lines[2].contains("evil[2J") && !table.contains(['\x1b', '\u{202e}']),
-        "{table}"
-    );
+    assert!(lines[1].starts_with("term_a") && lines[2].starts_with("term_b"), "{table}");
+    assert!(lines[2].contains("evil[2J") && !table.contains(['\x1b', '\u{202e}']), "{table}");
 
     fake.answer("terminal.list", freshness("stale"));
     let output = run(&fake, &["terminal", "list", "--json"]).await;
     assert_eq!(output.status.code(), Some(0));
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .starts_with("stale")
-    );
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("stale"));
     let stale: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(stale[0]["freshness"]["state"], "stale");
 
     let pending = json!([{"id": format!("dev_{}", "1".repeat(32)), "device": format!("dev_{}", "1".repeat(32)),
         "name": "laptop", "fingerprint": "SHA256:x", "since": 5, "scopes": ["view"]}]);
     fake.answer("remote.pending", json!({ "pending": pending }));
-    assert_eq!(
-        json_of(&fake, &["remote", "pending", "--json"]).await,
-        pending
-    );
-    assert_eq!(
-        json_of(&fake, &["remote", "known-daemons", "--json"]).await,
-        json!([])
-    );
+    assert_eq!(json_of(&fake, &["remote", "pending", "--json"]).await, pending);
+    assert_eq!(json_of(&fake, &["remote", "known-daemons", "--json"]).await, json!([]));
 }
 
 #[tokio::test]
@@ -142,10 +113,7 @@ async fn a_screen_is_printed_and_text_is_sent_as_given() {
             "size": {"cols": 80, "rows": 4, "x_pixels": 0, "y_pixels": 0}, "through": 9}),
     );
     assert_eq!(ok(&fake, &["terminal", "read", "t"]).await, "$ ls\na31m\n");
-    assert_eq!(
-        json_of(&fake, &["terminal", "read", "t", "--json"]).await["through"],
-        9
-    );
+    assert_eq!(json_of(&fake, &["terminal", "read", "t", "--json"]).await["through"], 9);
 
     fake.answer("terminal.send", json!({"written": 4}));
     assert_eq!(ok(&fake, &["terminal", "send", "t", "-ls "]).await, "");
@@ -157,13 +125,8 @@ async fn a_screen_is_printed_and_text_is_sent_as_given() {
     let output = within("exit", command.output()).await.unwrap();
     assert_eq!(output.stdout, b"{\"written\":12}\n", "three pieces");
     let attachments: std::collections::HashSet<_> = fake.with(|state| {
-        let sends = state
-            .requests
-            .iter()
-            .filter(|request| request["method"] == "terminal.send");
-        sends
-            .map(|request| request["params"]["attachment"].to_string())
-            .collect()
+        let sends = state.requests.iter().filter(|request| request["method"] == "terminal.send");
+        sends.map(|request| request["params"]["attachment"].to_string()).collect()
     });
     assert_eq!(attachments.len(), 4);
 }
@@ -178,10 +141,7 @@ async fn an_invitation_is_a_private_file_that_overwrites_nothing() {
     let path = ok(&fake, &["remote", "invite", "--no-approval"]).await;
     let path = fake.dir.path().join(path.trim_end());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "secret\n");
-    assert_eq!(
-        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(params(&fake, "remote.invite")["no_approval"], true);
 
     let given = fake.dir.path().join("given").to_str().unwrap().to_owned();
@@ -192,19 +152,11 @@ async fn an_invitation_is_a_private_file_that_overwrites_nothing() {
     let asked = fake.with(|state| state.requests.len());
     let output = run(&fake, &arguments).await;
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        fake.with(|state| state.requests.len()),
-        asked,
-        "no invitation was made for it"
-    );
+    assert_eq!(fake.with(|state| state.requests.len()), asked, "no invitation was made for it");
 
     fake.refuse("remote.invite", Code::Refused, "no");
     let other = fake.dir.path().join("other");
-    let output = run(
-        &fake,
-        &["remote", "invite", "--out", other.to_str().unwrap()],
-    )
-    .await;
+    let output = run(&fake, &["remote", "invite", "--out", other.to_str().unwrap()]).await;
     assert_eq!(output.status.code(), Some(6));
     assert!(!other.exists());
 }
@@ -229,24 +181,13 @@ async fn failures_are_one_sentence_and_their_exit_code() {
         assert_eq!(output.stdout, b"");
         assert_eq!(output.stderr, b"it [31mfailed\n  one\n  two\n");
     }
-    for arguments in [
-        &["nonsense"][..],
-        &["terminal", "new", "--size", "1"],
-        &["attach"],
-    ] {
+    for arguments in [&["nonsense"][..], &["terminal", "new", "--size", "1"], &["attach"]] {
         let output = run(&fake, arguments).await;
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert_eq!(
-            output.stderr.iter().filter(|&&byte| byte == b'\n').count(),
-            1
-        );
+        assert_eq!(output.stderr.iter().filter(|&&byte| byte == b'\n').count(), 1);
     }
     let no_terminal = run(&fake, &["attach"]).await;
-    assert!(
-        String::from_utf8(no_terminal.stderr)
-            .unwrap()
-            .contains("--pipe-io")
-    );
+    assert!(String::from_utf8(no_terminal.stderr).unwrap().contains("--pipe-io"));
     assert!(ok(&fake, &["--version"]).await.starts_with("keepline "));
 }
 
@@ -254,9 +195,7 @@ async fn failures_are_one_sentence_and_their_exit_code() {
 async fn nobody_to_talk_to_is_said_and_nothing_is_started() {
     let fake = Fake::start();
     let mut command = keepline(&fake, &["terminal", "list"]);
-    let output = within("exit", command.env_remove("KEEPLINE_SOCKET").output())
-        .await
-        .unwrap();
+    let output = within("exit", command.env_remove("KEEPLINE_SOCKET").output()).await.unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
@@ -271,10 +210,7 @@ async fn nobody_to_talk_to_is_said_and_nothing_is_started() {
     drop(std::os::unix::net::UnixListener::bind(runtime.join("machine-box.sock")).unwrap());
     let output = run(&fake, &["terminal", "list", "--machine", "box"]).await;
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        output.stderr,
-        "cannot reach 'box' — disconnected\n".as_bytes()
-    );
+    assert_eq!(output.stderr, "cannot reach 'box' — disconnected\n".as_bytes());
 }
 
 #[tokio::test]
@@ -282,14 +218,10 @@ async fn no_answer_is_124_and_a_connection_lost_on_the_way_depends() {
     let fake = Fake::start();
     let output = run(&fake, &["terminal", "list", "--timeout", "1"]).await;
     assert_eq!(output.status.code(), Some(124));
-    for (arguments, exit) in [
-        (&["terminal", "close", "t"][..], 125),
-        (&["terminal", "read", "t"], 1),
-    ] {
+    for (arguments, exit) in [(&["terminal", "close", "t"][..], 125), (&["terminal", "read", "t"], 1)] {
         let asked = fake.with(|state| state.requests.len());
         let (output, ()) = tokio::join!(run(&fake, arguments), async {
-            fake.until("request", |state| state.requests.len() > asked)
-                .await;
+            fake.until("request", |state| state.requests.len() > asked).await;
             fake.cut();
         });
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}");
@@ -302,20 +234,10 @@ async fn the_session_is_printed_and_followed_line_by_line() {
     let document = json!({"cursor": {"generation": "ab", "revision": 3}, "workspaces": [], "terminals": [],
         "freshness": {"state": "live", "since_ms": 1}, "pending_writes": [], "later": {"kept": true}});
     fake.answer("session.snapshot", json!({ "document": document }));
-    assert_eq!(
-        json_of(&fake, &["session", "snapshot", "--json"]).await,
-        document
-    );
-    assert!(
-        ok(&fake, &["session", "snapshot"])
-            .await
-            .starts_with("cursor ab:3\n")
-    );
+    assert_eq!(json_of(&fake, &["session", "snapshot", "--json"]).await, document);
+    assert!(ok(&fake, &["session", "snapshot"]).await.starts_with("cursor ab:3\n"));
 
-    fake.answer(
-        "session.events",
-        json!({"reset": "no cursor", "document": document}),
-    );
+    fake.answer("session.events", json!({"reset": "no cursor", "document": document}));
     let delta = json!({"generation": "ab", "previous_revision": 3, "revision": 4, "changes": []});
     fake.with(|state| {
         state.notifications = vec![
@@ -323,29 +245,19 @@ async fn the_session_is_printed_and_followed_line_by_line() {
             json!({"jsonrpc": "2.0", "method": "session.reset", "params": {"reason": "slow", "document": document}}),
         ];
     });
-    let mut child = keepline(&fake, &["session", "events", "--jsonl"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = keepline(&fake, &["session", "events", "--jsonl"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = {
         use tokio::io::AsyncBufReadExt;
         tokio::io::BufReader::new(child.stdout.take().unwrap()).lines()
     };
     let mut got = Vec::new();
     while got.len() < 3 {
-        let line = within("an event", lines.next_line())
-            .await
-            .unwrap()
-            .unwrap();
+        let line = within("an event", lines.next_line()).await.unwrap().unwrap();
         got.push(serde_json::from_str::<Value>(&line).unwrap());
     }
     assert_eq!(
         got,
-        [
-            json!({"reset": "no cursor", "document": document}),
-            delta,
-            json!({"reset": "slow", "document": document})
-        ]
+        [json!({"reset": "no cursor", "document": document}), delta, json!({"reset": "slow", "document": document})]
     );
     // Whoever reads may stop reading.
     drop(lines);
@@ -361,21 +273,12 @@ async fn the_daemons_state_is_its_exit_code() {
         json!({"pid": 42, "version": "0", "generation": "ab".repeat(16), "fingerprint": "SHA256:x", "listeners": [],
             "terminals": 1, "links": 0, "state_dir": "/s"}),
     );
-    assert_eq!(
-        json_of(&fake, &["server", "status", "--json"]).await["pid"],
-        42
-    );
+    assert_eq!(json_of(&fake, &["server", "status", "--json"]).await["pid"], 42);
     assert!(ok(&fake, &["server", "status"]).await.contains("pid 42"));
     fake.answer("server.stop", json!({}));
     let stop = run(&fake, &["server", "stop"]);
     let (output, ()) = tokio::join!(stop, async {
-        fake.until("request", |state| {
-            state
-                .requests
-                .iter()
-                .any(|request| request["method"] == "server.stop")
-        })
-        .await;
+        fake.until("request", |state| state.requests.iter().any(|request| request["method"] == "server.stop")).await;
         fake.vanish();
     });
     assert_eq!(output.status.code(), Some(0));
@@ -390,10 +293,7 @@ async fn reconnecting_says_how_the_link_stands_then_and_why_it_cannot() {
     let unknown = run(&fake, &["remote", "reconnect", "box"]).await;
     assert_eq!(unknown.status.code(), Some(4), "{unknown:?}");
 
-    let machines = fake
-        .dir
-        .path()
-        .join(".local/state/keepline/client/machines");
+    let machines = fake.dir.path().join(".local/state/keepline/client/machines");
     std::fs::create_dir_all(&machines).unwrap();
     for directory in machines.ancestors().take(2) {
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700)).unwrap();
@@ -427,10 +327,7 @@ async fn reconnecting_says_how_the_link_stands_then_and_why_it_cannot() {
     let said = ok(&fake, &["remote", "reconnect", "box"]).await;
     assert_eq!(said, "box: up, round trip 1.2 ms\n");
     let row = &json_of(&fake, &["remote", "known-daemons", "--json"]).await[0];
-    assert_eq!(
-        (&row["state"], &row["last_seen_ms"]),
-        (&json!("up"), &json!(5))
-    );
+    assert_eq!((&row["state"], &row["last_seen_ms"]), (&json!("up"), &json!(5)));
 
     let down = json!({"machine": "box", "state": "down", "reason": "busy", "message": "it is\u{1b} busy",
         "retry_ms": 4_950, "route": "ws://h:1"});
@@ -440,10 +337,7 @@ async fn reconnecting_says_how_the_link_stands_then_and_why_it_cannot() {
     assert_eq!(output.status.code(), Some(1));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(printed["reason"], "busy");
-    assert_eq!(
-        String::from_utf8(output.stderr).unwrap(),
-        "box: down: it is busy; the next try is in 4.9s\n"
-    );
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "box: down: it is busy; the next try is in 4.9s\n");
     let output = run(&fake, &["remote", "known-daemons"]).await;
     let table = String::from_utf8(output.stdout).unwrap();
     let row = table.lines().nth(1).unwrap();
@@ -478,10 +372,7 @@ async fn tables_are_for_people() {
         terminal("c", json!({"reason": "daemon stopped"})),
     ];
     let freshness = json!({"state": "live", "since_ms": 1});
-    fake.answer(
-        "terminal.list",
-        json!({"terminals": rows, "freshness": freshness}),
-    );
+    fake.answer("terminal.list", json!({"terminals": rows, "freshness": freshness}));
     let listed = ok(&fake, &["terminal", "list"]).await;
     for state in ["ended 2 ", "ended by signal 9 ", "ended, daemon stopped "] {
         assert!(listed.contains(state), "{listed}");
@@ -507,10 +398,7 @@ async fn an_invitation_that_leads_nowhere_is_warned_of() {
     for (routes, warned) in [(&[][..], true), (&["ws://h:1/v1/link"], false)] {
         let file = invitation(routes).to_file();
         let id = format!("inv_{}", "1".repeat(32));
-        fake.answer(
-            "remote.invite",
-            json!({"invitation": id, "file": file, "expires_ms": 5}),
-        );
+        fake.answer("remote.invite", json!({"invitation": id, "file": file, "expires_ms": 5}));
         let output = run(&fake, &["remote", "invite"]).await;
         assert_eq!(output.status.code(), Some(0));
         let said = String::from_utf8(output.stderr).unwrap();

@@ -36,12 +36,7 @@ impl Person {
             .kill_on_drop(true)
             .spawn(pts)
             .unwrap();
-        Person {
-            pty,
-            child,
-            before,
-            shown: Vec::new(),
-        }
+        Person { pty, child, before, shown: Vec::new() }
     }
 
     async fn attached(fake: &Fake) -> Self {
@@ -49,10 +44,7 @@ impl Person {
         let mut person = Person::start(fake, &["attach", "--terminal", &id]).await;
         person.sees("<snapshot").await;
         let raw = tcgetattr(&person.pty).unwrap();
-        assert!(
-            !raw.local_modes
-                .intersects(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
-        );
+        assert!(!raw.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));
         person
     }
 
@@ -85,22 +77,11 @@ impl Person {
         let shown = String::from_utf8_lossy(&self.shown).into_owned();
         let (screen, message) = shown.rsplit_once("[keepline: ").unwrap();
         assert!(message.ends_with("]\r\n"), "{message:?}");
-        assert!(
-            !message.contains('\x1b'),
-            "nothing but the message follows the restoring bytes"
-        );
+        assert!(!message.contains('\x1b'), "nothing but the message follows the restoring bytes");
         let restore = &screen[screen.rfind("\x1b[?1049l").expect("the main screen")..];
-        assert!(
-            restore.ends_with("\x1b[999;1H\r\n"),
-            "a fresh line below: {restore:?}"
-        );
-        for mode in [
-            9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 1, 6, 69, 2004,
-        ] {
-            assert!(
-                restore.contains(&format!("\x1b[?{mode}l")),
-                "mode {mode} off"
-            );
+        assert!(restore.ends_with("\x1b[999;1H\r\n"), "a fresh line below: {restore:?}");
+        for mode in [9, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 1, 6, 69, 2004] {
+            assert!(restore.contains(&format!("\x1b[?{mode}l")), "mode {mode} off");
         }
         for sequence in [
             "\x1b[?25h",
@@ -123,10 +104,7 @@ impl Person {
         assert_eq!(after.input_modes, self.before.input_modes);
         assert_eq!(after.output_modes, self.before.output_modes);
         assert_eq!(after.control_modes, self.before.control_modes);
-        (
-            message.trim_end_matches("]\r\n").to_owned(),
-            status.code().unwrap(),
-        )
+        (message.trim_end_matches("]\r\n").to_owned(), status.code().unwrap())
     }
 }
 
@@ -134,28 +112,20 @@ impl Person {
 async fn a_person_types_sees_resizes_and_detaches() {
     let fake = Fake::start();
     let mut person = Person::attached(&fake).await;
-    assert_eq!(
-        fake.with(|state| state.attaches[0].clone()).size,
-        Some(Size::cells(80, 24))
-    );
+    assert_eq!(fake.with(|state| state.attaches[0].clone()).size, Some(Size::cells(80, 24)));
     // The program turns everything on; its queries are the daemon's to answer.
     fake.print(b"\x1b[?1049h\x1b[?1003h\x1b[6n\x1b[>c\x1b]11;?\x07marker");
     person.sees("\x1b[?1049h\x1b[?1003hmarker").await;
     person.pty.resize(pty_process::Size::new(30, 100)).unwrap();
-    fake.until("vote", |state| state.votes.contains(&Size::cells(100, 30)))
-        .await;
+    fake.until("vote", |state| state.votes.contains(&Size::cells(100, 30))).await;
     person.types(b"a~.b\x03\r~~c\r").await;
-    fake.until("input", |state| state.input == b"a~.b\x03\r~c\r")
-        .await;
+    fake.until("input", |state| state.input == b"a~.b\x03\r~c\r").await;
     person.types(b"last\r~.").await;
     let (message, code) = person.leaves().await;
     assert!(message.starts_with("detached"), "{message}");
     assert!(message.contains(&TERMINAL.to_string()));
     assert_eq!(code, 0);
-    assert_eq!(
-        fake.with(|state| state.input.clone()),
-        b"a~.b\x03\r~c\rlast\r"
-    );
+    assert_eq!(fake.with(|state| state.input.clone()), b"a~.b\x03\r~c\rlast\r");
 }
 
 #[tokio::test]
@@ -185,17 +155,11 @@ async fn the_terminals_end_is_said_and_exits_0() {
 async fn a_lost_link_is_one_status_line_and_a_repaint() {
     let fake = Fake::start();
     let mut person = Person::attached(&fake).await;
-    fake.send(Record::Link {
-        state: LinkState::Down,
-        retry_ms: 60_000,
-    });
+    fake.send(Record::Link { state: LinkState::Down, retry_ms: 60_000 });
     person.sees("link down").await;
     fake.print(b"meanwhile");
     person.sees("meanwhile").await;
-    fake.send(Record::Link {
-        state: LinkState::Up,
-        retry_ms: 0,
-    });
+    fake.send(Record::Link { state: LinkState::Up, retry_ms: 0 });
     person.sees("<snapshot 9>").await;
     let last = fake.with(|state| state.attaches.last().unwrap().clone());
     assert_eq!((last.from_offset, last.history), (None, Some(0)));
@@ -220,17 +184,10 @@ async fn a_lost_server_ends_it_after_a_while() {
 async fn watching_only_types_nothing_and_votes_for_nothing() {
     let fake = Fake::start();
     let id = TERMINAL.to_string();
-    let mut person = Person::start(
-        &fake,
-        &["attach", "--terminal", &id, "--read-only", "--history", "5"],
-    )
-    .await;
+    let mut person = Person::start(&fake, &["attach", "--terminal", &id, "--read-only", "--history", "5"]).await;
     person.sees("<snapshot").await;
     let attach = fake.with(|state| state.attaches[0].clone());
-    assert_eq!(
-        (attach.size, attach.observer, attach.history),
-        (None, Some(true), Some(5))
-    );
+    assert_eq!((attach.size, attach.observer, attach.history), (None, Some(true), Some(5)));
     person.types(b"x\r~.").await;
     assert_eq!(person.leaves().await.1, 0);
     assert_eq!(fake.with(|state| state.input.clone()), b"");
@@ -244,14 +201,7 @@ async fn without_a_terminal_named_it_is_the_last_used_live_one_else_a_new_one() 
         serde_json::json!({"id": id, "name": name, "lifecycle": lifecycle, "used_ms": used})
     };
     let list = |rows: &[serde_json::Value]| serde_json::json!({"terminals": rows, "freshness": {"state": "live", "since_ms": 1}});
-    fake.answer(
-        "terminal.list",
-        list(&[
-            row("a", "running", 5),
-            row("b", "running", 9),
-            row("c", "ended", 99),
-        ]),
-    );
+    fake.answer("terminal.list", list(&[row("a", "running", 5), row("b", "running", 9), row("c", "ended", 99)]));
     let detach = async |fake: &Arc<Fake>| {
         let mut person = Person::start(fake, &[]).await;
         person.sees("<snapshot").await;
@@ -267,13 +217,7 @@ async fn without_a_terminal_named_it_is_the_last_used_live_one_else_a_new_one() 
             "revision": 1, "replayed": false}),
     );
     assert_eq!(detach(&fake).await, TERMINAL.to_string());
-    let made = fake.with(|state| {
-        state
-            .requests
-            .iter()
-            .rfind(|request| request["method"] == "terminal.new")
-            .cloned()
-    });
+    let made = fake.with(|state| state.requests.iter().rfind(|request| request["method"] == "terminal.new").cloned());
     assert_eq!(made.unwrap()["params"]["size"]["cols"], 80);
 
     // A stale list may be read, but nothing is opened by it.

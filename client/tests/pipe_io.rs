@@ -27,10 +27,7 @@ struct Pipe {
 
 impl Pipe {
     fn start(fake: &Fake) -> Self {
-        Pipe::with(
-            fake,
-            &["attach", "--terminal", &TERMINAL.to_string(), "--pipe-io"],
-        )
+        Pipe::with(fake, &["attach", "--terminal", &TERMINAL.to_string(), "--pipe-io"])
     }
 
     fn with(fake: &Fake, arguments: &[&str]) -> Self {
@@ -55,19 +52,13 @@ impl Pipe {
     }
 
     async fn type_in(&mut self, text: &[u8]) {
-        self.ask(json!({"input": BASE64.encode(text)}).to_string().as_bytes())
-            .await;
+        self.ask(json!({"input": BASE64.encode(text)}).to_string().as_bytes()).await;
     }
 
     async fn shows(&mut self, expected: &[u8]) {
         let mut got = vec![0; expected.len()];
-        within("output", self.stdout.read_exact(&mut got))
-            .await
-            .unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&got),
-            String::from_utf8_lossy(expected)
-        );
+        within("output", self.stdout.read_exact(&mut got)).await.unwrap();
+        assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(expected));
     }
 
     async fn told(&mut self) -> Value {
@@ -78,14 +69,9 @@ impl Pipe {
     /// Waits for the end: the last line on stderr, what was left on stdout, and the exit.
     async fn end(mut self) -> (Vec<Value>, Vec<u8>, ExitStatus) {
         let mut rest = Vec::new();
-        within("stdout's end", self.stdout.read_to_end(&mut rest))
-            .await
-            .unwrap();
+        within("stdout's end", self.stdout.read_to_end(&mut rest)).await.unwrap();
         let mut lines = Vec::new();
-        while let Some(line) = within("stderr's end", self.stderr.next_line())
-            .await
-            .unwrap()
-        {
+        while let Some(line) = within("stderr's end", self.stderr.next_line()).await.unwrap() {
             lines.push(serde_json::from_str(&line).unwrap());
         }
         let status = within("exit", self.child.wait()).await.unwrap();
@@ -108,52 +94,25 @@ async fn bytes_sizes_links_and_the_end_are_told_as_they_are_specified() {
     fake.print("größer\x1b[m".as_bytes());
     pipe.shows("größer\x1b[m".as_bytes()).await;
     pipe.type_in(b"ls\r\x00\xff").await;
-    fake.until("input", |state| state.input == b"ls\r\x00\xff")
-        .await;
+    fake.until("input", |state| state.input == b"ls\r\x00\xff").await;
 
-    pipe.ask(br#"{"resize":{"cols":100,"rows":40},"later":1}"#)
-        .await;
-    fake.until("vote", |state| state.votes == [Size::cells(100, 40)])
-        .await;
+    pipe.ask(br#"{"resize":{"cols":100,"rows":40},"later":1}"#).await;
+    fake.until("vote", |state| state.votes == [Size::cells(100, 40)]).await;
     // The server did not follow the vote.
     assert_eq!(pipe.told().await, json!({"size": {"cols": 80, "rows": 24}}));
     fake.send(Record::Size(Size::cells(100, 40)));
-    assert_eq!(
-        pipe.told().await,
-        json!({"size": {"cols": 100, "rows": 40}})
-    );
+    assert_eq!(pipe.told().await, json!({"size": {"cols": 100, "rows": 40}}));
 
-    fake.send(Record::Link {
-        state: LinkState::Down,
-        retry_ms: 250,
-    });
-    assert_eq!(
-        pipe.told().await,
-        json!({"link": {"state": "down", "retry_ms": 250}})
-    );
-    fake.send(Record::Link {
-        state: LinkState::Up,
-        retry_ms: 0,
-    });
-    assert_eq!(
-        pipe.told().await,
-        json!({"link": {"state": "up", "retry_ms": 0}})
-    );
-    fake.send(Record::Lost {
-        unsent: 3,
-        unknown: 4,
-    });
-    assert_eq!(
-        pipe.told().await,
-        json!({"input": {"unsent": 3, "unknown": 4}})
-    );
+    fake.send(Record::Link { state: LinkState::Down, retry_ms: 250 });
+    assert_eq!(pipe.told().await, json!({"link": {"state": "down", "retry_ms": 250}}));
+    fake.send(Record::Link { state: LinkState::Up, retry_ms: 0 });
+    assert_eq!(pipe.told().await, json!({"link": {"state": "up", "retry_ms": 0}}));
+    fake.send(Record::Lost { unsent: 3, unknown: 4 });
+    assert_eq!(pipe.told().await, json!({"input": {"unsent": 3, "unknown": 4}}));
 
     // Each later snapshot is the bytes of one behind exactly a reset.
     let through = fake.with(|state| state.output.len() as u64);
-    fake.send(Record::Snapshot {
-        through,
-        vt: Bytes::from_static(b"again"),
-    });
+    fake.send(Record::Snapshot { through, vt: Bytes::from_static(b"again") });
     pipe.shows(b"\x1bc\x1b[3Jagain").await;
 
     fake.print(b"the end");
@@ -211,12 +170,7 @@ async fn the_end_of_stdin_waits_for_acknowledgement() {
     }
     // The last line has no end.
     let last = json!({"input": BASE64.encode(b"end")}).to_string();
-    pipe.stdin
-        .as_mut()
-        .unwrap()
-        .write_all(last.as_bytes())
-        .await
-        .unwrap();
+    pipe.stdin.as_mut().unwrap().write_all(last.as_bytes()).await.unwrap();
     drop(pipe.stdin.take());
     let (lines, _, status) = pipe.end().await;
     assert_eq!(lines, [exit("parent-closed", 0)]);
@@ -235,13 +189,7 @@ async fn input_that_is_never_acknowledged_is_named_after_a_while() {
     fake.until("input", |state| state.input == b"12345").await;
     drop(pipe.stdin.take());
     let (lines, _, status) = pipe.end().await;
-    assert_eq!(
-        lines,
-        [
-            json!({"input": {"unsent": 0, "unknown": 5}}),
-            exit("parent-closed", 0)
-        ]
-    );
+    assert_eq!(lines, [json!({"input": {"unsent": 0, "unknown": 5}}), exit("parent-closed", 0)]);
     assert_eq!(status.code(), Some(0));
 }
 
@@ -279,16 +227,13 @@ async fn a_slow_stdout_does_not_hold_input_back() {
     let fake = Fake::start();
     let mut pipe = Pipe::start(&fake);
     pipe.told().await;
-    let flood: Vec<u8> = (0..200_000)
-        .flat_map(|n| format!("{n}\n").into_bytes())
-        .collect();
+    let flood: Vec<u8> = (0..200_000).flat_map(|n| format!("{n}\n").into_bytes()).collect();
     fake.print(&flood);
     // The snapshot may already show some of it. Nothing is read, yet keys arrive.
     for n in 0..50 {
         pipe.type_in(format!("{n};").as_bytes()).await;
     }
-    fake.until("input", |state| state.input.ends_with(b"49;"))
-        .await;
+    fake.until("input", |state| state.input.ends_with(b"49;")).await;
     fake.with(|state| state.ended = Some(Exit::Signal(9)));
     let (lines, rest, status) = pipe.end().await;
     assert!(rest.ends_with(&flood));
@@ -307,22 +252,14 @@ async fn a_parent_that_closes_stdout_or_signals_ends_it() {
     assert_eq!(lines, [exit("parent-closed", 0)]);
     assert_eq!(status.code(), Some(0));
 
-    let Pipe {
-        stdout,
-        mut stderr,
-        mut child,
-        stdin: _stdin,
-    } = Pipe::start(&fake);
+    let Pipe { stdout, mut stderr, mut child, stdin: _stdin } = Pipe::start(&fake);
     drop(stdout);
     fake.print(b"x");
     let mut last = String::new();
     while let Some(line) = within("stderr", stderr.next_line()).await.unwrap() {
         last = line;
     }
-    assert_eq!(
-        serde_json::from_str::<Value>(&last).unwrap(),
-        exit("parent-closed", 0)
-    );
+    assert_eq!(serde_json::from_str::<Value>(&last).unwrap(), exit("parent-closed", 0));
     assert_eq!(within("exit", child.wait()).await.unwrap().code(), Some(0));
 }
 
@@ -334,41 +271,21 @@ async fn what_cannot_be_attached_to_has_its_own_exit_codes() {
         assert_eq!(rest, b"");
         let last = lines.pop().unwrap();
         assert!(lines[0]["diagnostic"].is_string());
-        (
-            last["exit"]["reason"].as_str().unwrap().to_owned(),
-            status.code().unwrap(),
-        )
+        (last["exit"]["reason"].as_str().unwrap().to_owned(), status.code().unwrap())
     };
     let id = TERMINAL.to_string();
     let attach = ["attach", "--pipe-io", "--terminal", &id];
     assert_eq!(run(&fake, &attach[..2]).await, ("usage".to_owned(), 1));
-    assert_eq!(
-        run(
-            &fake,
-            &["attach", "--pipe-io", "--terminal", &id, "--nonsense"]
-        )
-        .await,
-        ("usage".to_owned(), 1)
-    );
+    assert_eq!(run(&fake, &["attach", "--pipe-io", "--terminal", &id, "--nonsense"]).await, ("usage".to_owned(), 1));
     fake.refuse("terminal.attach", Code::NotFound, "no such terminal");
     assert_eq!(run(&fake, &attach).await, ("not-found".to_owned(), 4));
     fake.refuse("terminal.attach", Code::Refused, "not yours");
     assert_eq!(run(&fake, &attach).await, ("refused".to_owned(), 6));
-    fake.refuse(
-        "terminal.attach",
-        Code::Unreachable,
-        "cannot reach 'box' — disconnected",
-    );
+    fake.refuse("terminal.attach", Code::Unreachable, "cannot reach 'box' — disconnected");
     assert_eq!(run(&fake, &attach).await, ("daemon-lost".to_owned(), 2));
 
     let mut command = keepline(&fake, &attach);
-    let output = within("exit", command.env("KEEPLINE_TERMINAL_ID", &id).output())
-        .await
-        .unwrap();
+    let output = within("exit", command.env("KEEPLINE_TERMINAL_ID", &id).output()).await.unwrap();
     assert_eq!(output.status.code(), Some(6));
-    assert!(
-        output
-            .stderr
-            .ends_with(b"{\"exit\":{\"reason\":\"refused\",\"status\":6}}\n")
-    );
+    assert!(output.stderr.ends_with(b"{\"exit\":{\"reason\":\"refused\",\"status\":6}}\n"));
 }

@@ -16,8 +16,7 @@ use keepline_carrier::packet::{Carrier, Kind};
 use keepline_protocol::bounds::{HANDSHAKE_TIME, PROBE_AFTER};
 use keepline_protocol::frame::Frame;
 use keepline_protocol::handshake::{
-    Anonymous, Authenticated, DeviceHello, HandshakeError, InvitationKey, Named, Responder,
-    VERSIONS, Verdict,
+    Anonymous, Authenticated, DeviceHello, HandshakeError, InvitationKey, Named, Responder, VERSIONS, Verdict,
 };
 use keepline_protocol::id::{DeviceId, InvitationId};
 use keepline_protocol::identity::Credentials;
@@ -74,13 +73,7 @@ impl Daemon {
 
     /// As [`serve_carrier`](Self::serve_carrier), with the place at the gate that the carrier holds until it has proved who
     /// it is.
-    pub(crate) async fn serve_gated(
-        &self,
-        mut carrier: Carrier,
-        peer: &str,
-        place: Place,
-        mut lost: Lost,
-    ) {
+    pub(crate) async fn serve_gated(&self, mut carrier: Carrier, peer: &str, place: Place, mut lost: Lost) {
         let shaken = tokio::select! {
             shaken = timeout(HANDSHAKE_TIME, self.shake_hands(&mut carrier, Some(&place))) => {
                 shaken.unwrap_or(Err(Turned::Slow))
@@ -114,11 +107,7 @@ impl Daemon {
         }
     }
 
-    async fn shake_hands(
-        &self,
-        carrier: &mut Carrier,
-        place: Option<&Place>,
-    ) -> Result<Shaken, Turned> {
+    async fn shake_hands(&self, carrier: &mut Carrier, place: Option<&Place>) -> Result<Shaken, Turned> {
         let credentials = self.credentials();
         match self.first_message(&credentials, carrier).await? {
             Responder::Anonymous(first) => {
@@ -138,11 +127,7 @@ impl Daemon {
         }
     }
 
-    async fn first_message(
-        &self,
-        credentials: &Credentials,
-        carrier: &mut Carrier,
-    ) -> Result<Responder, Turned> {
+    async fn first_message(&self, credentials: &Credentials, carrier: &mut Carrier) -> Result<Responder, Turned> {
         let first = carrier.reader.read().await?.ok_or(Turned::Eof)?;
         let responder = Responder::start(&VERSIONS, credentials, &first, entropy());
         match responder {
@@ -216,22 +201,14 @@ impl Daemon {
             Err(refusal) => {
                 let packet = authenticated.verdict(&Verdict::refused(refusal, &self.inner.name));
                 self.part(packet, carrier).await;
-                Err(Turned::Refused(
-                    refusal,
-                    Some(device_of(&authenticated.hello)),
-                ))
+                Err(Turned::Refused(refusal, Some(device_of(&authenticated.hello))))
             }
         }
     }
 
     /// IK: the decision in message 2, then the first packet of the client's. Until that is there nothing is changed, because
     /// message 1 may be a recording.
-    async fn begin(
-        &self,
-        credentials: &Credentials,
-        first: Named,
-        carrier: &mut Carrier,
-    ) -> Result<Begun, Turned> {
+    async fn begin(&self, credentials: &Credentials, first: Named, carrier: &mut Carrier) -> Result<Begun, Turned> {
         let hello = &first.hello;
         let device = device_of(hello);
         let claim = self.claim_of(hello, carrier.kind);
@@ -260,21 +237,11 @@ impl Daemon {
         }
         let packet = carrier.reader.read().await?.ok_or(Turned::Eof)?;
         let (authenticated, plain) = await_first.handle(&packet)?;
-        Ok(Begun {
-            authenticated,
-            claim,
-            ahead,
-            plain,
-        })
+        Ok(Begun { authenticated, claim, ahead, plain })
     }
 
     async fn admit_begun(&self, begun: Begun, carrier: Carrier, peer: &str) -> Result<(), Turned> {
-        let Begun {
-            mut authenticated,
-            claim,
-            ahead,
-            plain,
-        } = begun;
+        let Begun { mut authenticated, claim, ahead, plain } = begun;
         let decision = self.decide(&claim).await;
         let admitted = self.admitted(decision, &authenticated.hello, carrier.kind, peer);
         match admitted {
@@ -289,22 +256,13 @@ impl Daemon {
             Err(refusal) => {
                 let packet = authenticated.farewell(refusal);
                 self.part(packet, carrier).await;
-                Err(Turned::Refused(
-                    refusal,
-                    Some(device_of(&authenticated.hello)),
-                ))
+                Err(Turned::Refused(refusal, Some(device_of(&authenticated.hello))))
             }
         }
     }
 
     /// Gives a device that was decided about its link.
-    fn admitted(
-        &self,
-        decision: Decided,
-        hello: &DeviceHello,
-        kind: Kind,
-        peer: &str,
-    ) -> Result<Admitted, Refusal> {
+    fn admitted(&self, decision: Decided, hello: &DeviceHello, kind: Kind, peer: &str) -> Result<Admitted, Refusal> {
         match decision {
             Decided::In => {
                 let device = device_of(hello);
@@ -361,10 +319,7 @@ impl Daemon {
         authenticated: &mut Authenticated,
         carrier: &mut Carrier,
     ) -> Result<Decided, Turned> {
-        let held = Verdict {
-            held: true,
-            ..Verdict::refused(Refusal::Pending, &self.inner.name)
-        };
+        let held = Verdict { held: true, ..Verdict::refused(Refusal::Pending, &self.inner.name) };
         carrier.writer.write(authenticated.verdict(&held)).await?;
         let end = Instant::now() + PENDING_HELD;
         let mut decisions = self.inner.session.decisions();
@@ -400,17 +355,8 @@ impl Daemon {
         let _ = timeout(PARTING_TIME, say_and_close(&mut carrier, packet)).await;
     }
 
-    fn establish(
-        &self,
-        admitted: &Admitted,
-        authenticated: Authenticated,
-    ) -> Result<(u64, DeviceHello), Turned> {
-        let Authenticated {
-            hello,
-            cipher,
-            version,
-            ..
-        } = authenticated;
+    fn establish(&self, admitted: &Admitted, authenticated: Authenticated) -> Result<(u64, DeviceHello), Turned> {
+        let Authenticated { hello, cipher, version, .. } = authenticated;
         let peer_cursors = hello.link.cursors.unwrap_or_default();
         match admitted.link.establish(cipher, version, peer_cursors) {
             Ok(number) => Ok((number, hello)),
@@ -432,10 +378,7 @@ impl Daemon {
             let caller = Caller::device(device, admitted.scopes, presence);
             tokio::spawn(services::serve_link(self.clone(), link.clone(), caller));
         }
-        self.inner
-            .links
-            .run(hello.link.id, link, number, carrier)
-            .await;
+        self.inner.links.run(hello.link.id, link, number, carrier).await;
     }
 }
 
@@ -471,10 +414,7 @@ fn device_of(hello: &DeviceHello) -> DeviceId {
 
 /// What a client that does nothing wrong hears again and again is nothing for the audit.
 fn is_routine(refusal: Refusal) -> bool {
-    matches!(
-        refusal,
-        Refusal::Pending | Refusal::LinkExpired | Refusal::StaleEpoch
-    )
+    matches!(refusal, Refusal::Pending | Refusal::LinkExpired | Refusal::StaleEpoch)
 }
 
 fn decided(decision: Decision) -> Decided {

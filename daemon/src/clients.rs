@@ -40,12 +40,7 @@ struct Client {
 impl Clients {
     /// Keeps the rows of `session` true.
     pub(crate) fn start(session: Session) -> Self {
-        let clients = Clients {
-            shared: Arc::new(Shared {
-                present: Mutex::default(),
-                changed: Notify::new(),
-            }),
-        };
+        let clients = Clients { shared: Arc::new(Shared { present: Mutex::default(), changed: Notify::new() }) };
         let shared = Arc::clone(&clients.shared);
         tokio::spawn(async move {
             loop {
@@ -65,13 +60,7 @@ impl Clients {
     }
 
     /// A client's link was opened; its row stays until what is returned is dropped.
-    pub(crate) fn came(
-        &self,
-        id: LinkId,
-        client: &str,
-        device_id: Option<DeviceId>,
-        name: &str,
-    ) -> Presence {
+    pub(crate) fn came(&self, id: LinkId, client: &str, device_id: Option<DeviceId>, name: &str) -> Presence {
         let mut present = self.shared.present();
         let index = present.next();
         let row = ClientRow {
@@ -87,11 +76,7 @@ impl Clients {
         present.clients.insert(id, Client { row, attached });
         drop(present);
         self.shared.changed.notify_one();
-        Presence {
-            shared: Arc::clone(&self.shared),
-            id,
-            client: client.to_owned(),
-        }
+        Presence { shared: Arc::clone(&self.shared), id, client: client.to_owned() }
     }
 }
 
@@ -106,10 +91,7 @@ impl Shared {
             let newest = client.attached.values().rev().take(ATTACHED_SHOWN_MAX);
             let mut attached: Vec<_> = newest.cloned().collect();
             attached.reverse();
-            ClientRow {
-                attached,
-                ..client.row.clone()
-            }
+            ClientRow { attached, ..client.row.clone() }
         });
         rows.collect()
     }
@@ -148,10 +130,7 @@ impl Presence {
         self.shared.change(self.id, |client| {
             client.attached.insert(number, to);
         });
-        AttachedHere {
-            presence: Arc::clone(self),
-            number,
-        }
+        AttachedHere { presence: Arc::clone(self), number }
     }
 }
 

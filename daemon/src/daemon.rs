@@ -73,9 +73,7 @@ impl Daemon {
         let inner = Inner {
             credentials: Mutex::new(Arc::new(credentials)),
             rotating: tokio::sync::Mutex::default(),
-            name: hostname::get()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
+            name: hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             clients: Clients::start(session.clone()),
             session,
             terminals,
@@ -84,9 +82,7 @@ impl Daemon {
             stopping: watch::channel(false).0,
             config,
         };
-        let daemon = Daemon {
-            inner: Arc::new(inner),
-        };
+        let daemon = Daemon { inner: Arc::new(inner) };
         tokio::spawn(daemon.clone().follow_decisions());
         tokio::spawn(daemon.clone().tidy());
         Ok(daemon)
@@ -119,18 +115,12 @@ impl Daemon {
         tokio::spawn(services::serve_link(
             self.clone(),
             far.clone(),
-            Caller::owner(self.inner.clients.came(
-                LinkId::from_bytes(entropy()),
-                "local",
-                None,
-                &self.inner.name,
-            )),
+            Caller::owner(self.inner.clients.came(LinkId::from_bytes(entropy()), "local", None, &self.inner.name)),
         ));
         let (left, right) = Carrier::memory();
         let run = |link: &Link, carrier| {
-            let number = link
-                .establish(Cipher::null(), *VERSIONS.end(), [0; 4])
-                .expect("a new link takes its first carrier");
+            let number =
+                link.establish(Cipher::null(), *VERSIONS.end(), [0; 4]).expect("a new link takes its first carrier");
             let link = link.clone();
             async move { link.run(number, carrier).await }
         };
@@ -141,8 +131,7 @@ impl Daemon {
                 end = near_runs => end,
                 end = far_runs => end,
             };
-            ends.iter()
-                .for_each(|link| link.close(Refusal::LinkExpired));
+            ends.iter().for_each(|link| link.close(Refusal::LinkExpired));
             end
         };
         (near, ended)
@@ -150,12 +139,7 @@ impl Daemon {
 
     /// Waits until somebody asked for the daemon's end.
     pub async fn stopped(&self) {
-        let _ = self
-            .inner
-            .stopping
-            .subscribe()
-            .wait_for(|stopping| *stopping)
-            .await;
+        let _ = self.inner.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 
     /// Asks for the daemon's end.
@@ -194,11 +178,7 @@ impl Daemon {
             .await
             .map_err(|_| Failure::new(Code::Internal, "writing the key file panicked"))??;
         let serial = rotated.certificate().serial();
-        *self
-            .inner
-            .credentials
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(rotated);
+        *self.inner.credentials.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(rotated);
         let gathered = self.inner.session.gathered();
         gathered.note(Event::KeyRotated, by, &serial.to_string(), None);
         Ok(serial)
@@ -254,29 +234,19 @@ impl Daemon {
     }
 
     pub(crate) fn listening_on(&self, address: SocketAddr) {
-        self.inner
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(address);
+        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(address);
     }
 
     /// The addresses that the daemon listens on.
     #[must_use]
     pub fn listeners(&self) -> Vec<SocketAddr> {
-        self.inner
-            .listeners
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// The present moment as Unix time in milliseconds.
 pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -331,9 +301,7 @@ mod tests {
         })
         .unwrap();
         let mut links = daemon.local_links();
-        for end in [Link::fence as fn(&Link), |link: &Link| {
-            link.close(Refusal::Protocol)
-        }] {
+        for end in [Link::fence as fn(&Link), |link: &Link| link.close(Refusal::Protocol)] {
             let link = links.borrow_and_update().clone();
             assert_eq!(pid(&link).await, std::process::id());
             let (_sender, mut receiver) = link.open(Lane::Control);

@@ -10,10 +10,7 @@ static STARTED_WITH: OnceLock<Rlimit> = OnceLock::new();
 /// Raises this process's soft limit to its hard one. When the system refuses, the limit stays.
 pub fn raise() {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if setrlimit(Resource::Nofile, raised).is_ok() {
         let _ = STARTED_WITH.set(limit);
     }

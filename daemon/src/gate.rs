@@ -25,9 +25,7 @@ use std::time::{Duration, Instant};
 use keepline_protocol::id::DeviceId;
 use tokio::sync::oneshot;
 
-use crate::bounds::{
-    BAD_BEHAVIOUR_HALVES, BAD_BEHAVIOUR_MAX, HALF_OPEN_DEVICE_MAX, HALF_OPEN_MAX, SOURCES_MAX,
-};
+use crate::bounds::{BAD_BEHAVIOUR_HALVES, BAD_BEHAVIOUR_MAX, HALF_OPEN_DEVICE_MAX, HALF_OPEN_MAX, SOURCES_MAX};
 
 /// On whose account a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,9 +52,7 @@ struct Behaviour {
 impl Behaviour {
     fn now(self, now: Duration) -> u32 {
         let halves = now.saturating_sub(self.at).as_secs() / BAD_BEHAVIOUR_HALVES.as_secs();
-        self.bad
-            .checked_shr(u32::try_from(halves).unwrap_or(u32::MAX))
-            .unwrap_or(0)
+        self.bad.checked_shr(u32::try_from(halves).unwrap_or(u32::MAX)).unwrap_or(0)
     }
 }
 
@@ -77,12 +73,7 @@ struct Table<T> {
 
 impl<T> Table<T> {
     fn new() -> Self {
-        Table {
-            places: HashMap::new(),
-            held: HashMap::new(),
-            behaviour: HashMap::new(),
-            next: 0,
-        }
+        Table { places: HashMap::new(), held: HashMap::new(), behaviour: HashMap::new(), next: 0 }
     }
 
     /// Takes a place on an account; whoever loses theirs for it is forgotten here.
@@ -100,10 +91,7 @@ impl<T> Table<T> {
 
     fn put(&mut self, number: u64, account: Account, notice: T) {
         self.places.insert(number, (account, notice));
-        let good = Behaviour {
-            bad: 0,
-            at: Duration::ZERO,
-        };
+        let good = Behaviour { bad: 0, at: Duration::ZERO };
         let behaviour = &self.behaviour;
         let held = self.held.entry(account).or_insert_with(|| Held {
             places: VecDeque::new(),
@@ -159,10 +147,7 @@ impl<T> Table<T> {
                 self.behaviour.remove(&oldest);
             }
         }
-        let known = self
-            .behaviour
-            .entry(account)
-            .or_insert(Behaviour { bad: 0, at: now });
+        let known = self.behaviour.entry(account).or_insert(Behaviour { bad: 0, at: now });
         known.bad = (known.now(now) + 1).min(BAD_BEHAVIOUR_MAX);
         known.at = now;
         let known = *known;
@@ -199,10 +184,7 @@ impl Lost {
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Gate {
-            table: Arc::new(Mutex::new(Table::new())),
-            began: Instant::now(),
-        }
+        Gate { table: Arc::new(Mutex::new(Table::new())), began: Instant::now() }
     }
 
     fn table(&self) -> MutexGuard<'_, Table<oneshot::Sender<()>>> {
@@ -214,11 +196,7 @@ impl Gate {
         let (notice, lost) = oneshot::channel();
         let source = source(address);
         let number = self.table().enter(source, notice, self.began.elapsed());
-        let place = Place {
-            gate: self.clone(),
-            number,
-            source,
-        };
+        let place = Place { gate: self.clone(), number, source };
         (place, Lost(lost))
     }
 }
@@ -275,18 +253,14 @@ mod tests {
         assert_eq!(table.places.len(), HALF_OPEN_MAX);
         assert!(table.places.contains_key(&honest));
         assert!(!table.places.contains_key(&first));
-        assert_eq!(
-            table.held[&address("10.0.0.2")].places.len(),
-            HALF_OPEN_MAX - 1
-        );
+        assert_eq!(table.held[&address("10.0.0.2")].places.len(), HALF_OPEN_MAX - 1);
     }
 
     #[test]
     fn many_sources_push_out_the_oldest() {
         let mut table = Table::new();
-        let numbers: Vec<u64> = (0..HALF_OPEN_MAX as u128 + 3)
-            .map(|number| table.enter(Account::Source(number), (), NOW))
-            .collect();
+        let numbers: Vec<u64> =
+            (0..HALF_OPEN_MAX as u128 + 3).map(|number| table.enter(Account::Source(number), (), NOW)).collect();
         let mut kept: Vec<u64> = table.places.keys().copied().collect();
         kept.sort_unstable();
         assert_eq!(kept, numbers[3..]);
@@ -345,10 +319,7 @@ mod tests {
         }
         assert!(!table.places.contains_key(&proved));
         assert!(table.places.contains_key(&other));
-        assert_eq!(
-            table.held[&Account::Device(device(1))].places.len(),
-            HALF_OPEN_DEVICE_MAX
-        );
+        assert_eq!(table.held[&Account::Device(device(1))].places.len(), HALF_OPEN_DEVICE_MAX);
     }
 
     #[tokio::test]

@@ -45,9 +45,7 @@ impl Table {
     /// Ends the links for which there is a reason.
     fn end_those(&mut self, reason: impl Fn(&Entry) -> Option<Refusal>) {
         let found = self.entries.iter();
-        let ending: Vec<_> = found
-            .filter_map(|(id, entry)| Some((*id, reason(entry)?)))
-            .collect();
+        let ending: Vec<_> = found.filter_map(|(id, entry)| Some((*id, reason(entry)?))).collect();
         for (id, refusal) in ending {
             self.end(id, refusal);
         }
@@ -79,14 +77,7 @@ pub(crate) struct Admitted {
 
 impl Links {
     pub(crate) fn new(lease: Duration, gathered: Arc<Gathered>) -> Self {
-        Links {
-            lease,
-            table: Mutex::new(Table {
-                entries: HashMap::new(),
-                ended: VecDeque::new(),
-                gathered,
-            }),
-        }
+        Links { lease, table: Mutex::new(Table { entries: HashMap::new(), ended: VecDeque::new(), gathered }) }
     }
 
     pub(crate) fn lease(&self) -> Duration {
@@ -99,11 +90,7 @@ impl Links {
 
     /// What [`admit`](Self::admit) would answer a message 1 of IK: the link's cursors and the frames that the client misses.
     /// Nothing is changed, because the message may be a recording.
-    pub(crate) fn foresee(
-        &self,
-        hello: &DeviceHello,
-        scopes: Scopes,
-    ) -> Result<([u64; 4], Vec<Frame>), Refusal> {
+    pub(crate) fn foresee(&self, hello: &DeviceHello, scopes: Scopes) -> Result<([u64; 4], Vec<Frame>), Refusal> {
         let LinkRequest { id, epoch, cursors } = hello.link;
         let device = hello.certificate.identity().device_id();
         let table = self.table();
@@ -156,12 +143,7 @@ impl Links {
                 return Err(Refusal::LinkExpired);
             }
             let cursors = link.cursors();
-            return Ok(Admitted {
-                link,
-                new: false,
-                cursors,
-                scopes,
-            });
+            return Ok(Admitted { link, new: false, cursors, scopes });
         }
         if cursors.is_some() || table.ended.contains(&id) {
             return Err(Refusal::LinkExpired);
@@ -191,12 +173,7 @@ impl Links {
         };
         entry.note(&table.gathered, Event::LinkOpened, kind.name());
         table.entries.insert(id, entry);
-        Ok(Admitted {
-            link,
-            new: true,
-            cursors: [0; 4],
-            scopes,
-        })
+        Ok(Admitted { link, new: true, cursors: [0; 4], scopes })
     }
 
     /// Serves an admitted carrier to its end, then waits: when no other carrier comes within the lease, the link ends.
@@ -233,11 +210,7 @@ impl Links {
         if matches!(*link.phase().borrow(), Phase::Up(_)) {
             return;
         }
-        if table
-            .entries
-            .get(&id)
-            .is_some_and(|entry| entry.link.is(link))
-        {
+        if table.entries.get(&id).is_some_and(|entry| entry.link.is(link)) {
             table.end(id, refusal);
         }
         link.close(refusal);
@@ -246,21 +219,10 @@ impl Links {
     /// Ends the links that have been without a carrier for longest while all links keep more than `most` bytes for replay.
     pub(crate) fn shed(&self, most: usize) {
         let mut table = self.table();
-        let mut kept: usize = table
-            .entries
-            .values()
-            .map(|entry| entry.link.replay_bytes())
-            .sum();
-        let mut detached: Vec<_> = table
-            .entries
-            .iter()
-            .filter(|(_, entry)| !entry.is_up())
-            .collect();
+        let mut kept: usize = table.entries.values().map(|entry| entry.link.replay_bytes()).sum();
+        let mut detached: Vec<_> = table.entries.iter().filter(|(_, entry)| !entry.is_up()).collect();
         detached.sort_by_key(|(_, entry)| entry.changed_ms);
-        let detached: Vec<_> = detached
-            .into_iter()
-            .map(|(id, entry)| (*id, entry.link.replay_bytes()))
-            .collect();
+        let detached: Vec<_> = detached.into_iter().map(|(id, entry)| (*id, entry.link.replay_bytes())).collect();
         for (id, bytes) in detached {
             if kept <= most {
                 return;
@@ -292,11 +254,7 @@ impl Links {
 
     /// How many links have a carrier.
     pub(crate) fn up(&self) -> usize {
-        self.table()
-            .entries
-            .values()
-            .filter(|entry| entry.is_up())
-            .count()
+        self.table().entries.values().filter(|entry| entry.is_up()).count()
     }
 
     /// The links, oldest first.
@@ -315,13 +273,9 @@ impl Links {
             state: if entry.is_up() { "up" } else { "detached" }.to_owned(),
             carrier: entry.carrier.name().to_owned(),
             peer: entry.peer.clone(),
-            rtt_us: entry
-                .link
-                .round_trip()
-                .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
+            rtt_us: entry.link.round_trip().and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
             since: entry.changed_ms,
-            lease_ms: (!entry.is_up())
-                .then(|| lease.saturating_sub(now.saturating_sub(entry.changed_ms))),
+            lease_ms: (!entry.is_up()).then(|| lease.saturating_sub(now.saturating_sub(entry.changed_ms))),
         };
         listed.into_iter().map(row).collect()
     }
@@ -348,17 +302,11 @@ mod tests {
 
     fn hello(client: &str, link: u8, epoch: u32, cursors: Option<[u64; 4]>) -> DeviceHello {
         DeviceHello {
-            certificate: Credentials::generate(Role::Device, &[1; 64])
-                .certificate()
-                .clone(),
+            certificate: Credentials::generate(Role::Device, &[1; 64]).certificate().clone(),
             name: "laptop".to_owned(),
             client: client.to_owned(),
             features: 0,
-            link: LinkRequest {
-                id: LinkId::from_bytes([link; 16]),
-                epoch,
-                cursors,
-            },
+            link: LinkRequest { id: LinkId::from_bytes([link; 16]), epoch, cursors },
         }
     }
 
@@ -378,10 +326,7 @@ mod tests {
         // Another link of the same client takes its place; the old attempt is still on its way.
         assert!(admit(&links, &hello("a", 2, 1, None)).unwrap().new);
         let late = hello("a", 1, 9, None);
-        assert_eq!(
-            links.foresee(&late, Scopes::ALL).err(),
-            Some(Refusal::LinkExpired)
-        );
+        assert_eq!(links.foresee(&late, Scopes::ALL).err(), Some(Refusal::LinkExpired));
         assert_eq!(admit(&links, &late).err(), Some(Refusal::LinkExpired));
         assert_eq!(links.connections().len(), 1);
     }
@@ -404,10 +349,7 @@ mod tests {
         links.close_changed(|_, _| Ok(view));
         assert!(links.connections().is_empty());
         let noted = links.table().gathered.take();
-        let counts: Vec<_> = noted
-            .iter()
-            .map(|(_, entry)| (&*entry.event, entry.count))
-            .collect();
+        let counts: Vec<_> = noted.iter().map(|(_, entry)| (&*entry.event, entry.count)).collect();
         assert_eq!(counts, [("link-opened", 2), ("link-ended", 2)]);
     }
 
@@ -451,11 +393,7 @@ mod tests {
         links.shed(4 * 1100);
         assert_eq!(links.connections().len(), 4, "within the bound nobody goes");
         links.shed(2 * 1100);
-        let left: Vec<_> = links
-            .connections()
-            .iter()
-            .map(|row| row.client.clone())
-            .collect();
+        let left: Vec<_> = links.connections().iter().map(|row| row.client.clone()).collect();
         assert_eq!(left.len(), 2);
         assert!(left.contains(&"client-2".to_owned()) && left.contains(&"client-3".to_owned()));
     }

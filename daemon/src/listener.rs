@@ -25,9 +25,7 @@ impl Daemon {
             );
             return Err(Failure::new(Code::Invalid, message));
         }
-        let failed = |error: std::io::Error| {
-            Failure::new(Code::Failed, format!("cannot listen on {address}: {error}"))
-        };
+        let failed = |error: std::io::Error| Failure::new(Code::Failed, format!("cannot listen on {address}: {error}"));
         let listener = bind(address).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
         self.listening_on(bound);
@@ -53,21 +51,14 @@ impl Daemon {
         }
     }
 
-    async fn serve_connection(
-        self,
-        stream: TcpStream,
-        peer: SocketAddr,
-        place: Place,
-        mut lost: Lost,
-    ) {
+    async fn serve_connection(self, stream: TcpStream, peer: SocketAddr, place: Place, mut lost: Lost) {
         let upgraded = tokio::select! {
             upgraded = timeout(HANDSHAKE_TIME, upgrade::accept(stream)) => upgraded,
             () = lost.wait() => return tracing::debug!(%peer, "pushed out before a request"),
         };
         match upgraded {
             Ok(Ok(carrier)) => {
-                self.serve_gated(carrier, &peer.to_string(), place, lost)
-                    .await;
+                self.serve_gated(carrier, &peer.to_string(), place, lost).await;
             }
             Ok(Err(error)) => {
                 // Who only went away did nothing bad.
@@ -85,11 +76,7 @@ impl Daemon {
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    }?;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // A daemon that comes back takes its port while connections to the one before are still being forgotten.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
@@ -100,8 +87,6 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 fn is_loopback(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_loopback(),
-        IpAddr::V6(v6) => {
-            v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
-        }
+        IpAddr::V6(v6) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
     }
 }

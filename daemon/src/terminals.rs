@@ -20,8 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::bounds::{OBSERVED_PAUSE, RECORD_AGAIN, STOP_TIME};
 use crate::daemon::now_ms;
 use crate::session::{
-    Cells, DAEMON_STOPPED, Effects, FIRST_SIZE, Happened, Lifecycle, Mutate, NOT_STARTED, Observed,
-    Origin, Session,
+    Cells, DAEMON_STOPPED, Effects, FIRST_SIZE, Happened, Lifecycle, Mutate, NOT_STARTED, Observed, Origin, Session,
 };
 use crate::terminal::{PtyIo, Spawn, Terminal};
 
@@ -77,17 +76,9 @@ starts! {
 impl Terminals {
     pub(crate) fn start(session: Session, socket: PathBuf) -> Result<Arc<Self>, Failure> {
         let io = PtyIo::start().map_err(|error| {
-            Failure::new(
-                Code::Failed,
-                format!("cannot start the thread that serves terminals: {error}"),
-            )
+            Failure::new(Code::Failed, format!("cannot start the thread that serves terminals: {error}"))
         })?;
-        Ok(Arc::new(Terminals {
-            session,
-            socket,
-            io,
-            live: Mutex::default(),
-        }))
+        Ok(Arc::new(Terminals { session, socket, io, live: Mutex::default() }))
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -97,37 +88,23 @@ impl Terminals {
     /// The terminal that an id or a unique name means.
     pub(crate) fn find(&self, reference: &str) -> Result<Arc<Terminal>, Failure> {
         let id = self.session.resolve_terminal(reference)?;
-        self.live()
-            .terminals
-            .get(&id)
-            .cloned()
-            .ok_or_else(|| match self.session.terminal(id) {
-                Some(row) if row.lifecycle == Lifecycle::Launching => Failure::new(
-                    Code::Busy,
-                    format!("terminal {id} is just being started; try again"),
-                ),
-                _ => Failure::new(
-                    Code::Gone,
-                    format!("terminal {id} ended before this daemon started; its screen is gone"),
-                ),
-            })
+        self.live().terminals.get(&id).cloned().ok_or_else(|| match self.session.terminal(id) {
+            Some(row) if row.lifecycle == Lifecycle::Launching => {
+                Failure::new(Code::Busy, format!("terminal {id} is just being started; try again"))
+            }
+            _ => {
+                Failure::new(Code::Gone, format!("terminal {id} ended before this daemon started; its screen is gone"))
+            }
+        })
     }
 
     /// How many terminals run.
     pub(crate) fn running(&self) -> usize {
-        self.live()
-            .terminals
-            .values()
-            .filter(|terminal| terminal.exited().borrow().is_none())
-            .count()
+        self.live().terminals.values().filter(|terminal| terminal.exited().borrow().is_none()).count()
     }
 
     /// Makes a row, then the terminal. A replayed request makes nothing again.
-    pub(crate) async fn open<M: Starts>(
-        self: &Arc<Self>,
-        origin: Origin,
-        new: M,
-    ) -> Result<Receipt<Path>, Failure> {
+    pub(crate) async fn open<M: Starts>(self: &Arc<Self>, origin: Origin, new: M) -> Result<Receipt<Path>, Failure> {
         if self.live().stopping {
             return Err(Failure::new(Code::Failed, "the daemon is stopping"));
         }
@@ -142,31 +119,20 @@ impl Terminals {
         // Not given up when the asker goes away: a row is never left between launching and running.
         let terminals = Arc::clone(self);
         let launched = tokio::spawn(async move { terminals.launch(id, program).await });
-        let revision = launched.await.unwrap_or_else(|_| {
-            Err(Failure::new(
-                Code::Internal,
-                "keepline has a bug: a terminal's start panicked",
-            ))
-        })?;
-        Ok(Receipt {
-            revision,
-            ..receipt
-        })
+        let revision = launched
+            .await
+            .unwrap_or_else(|_| Err(Failure::new(Code::Internal, "keepline has a bug: a terminal's start panicked")))?;
+        Ok(Receipt { revision, ..receipt })
     }
 
     /// Answers a replayed request as the first one was: when its terminal runs, or could not be started.
-    async fn launched(
-        &self,
-        id: TerminalId,
-        receipt: Receipt<Path>,
-    ) -> Result<Receipt<Path>, Failure> {
+    async fn launched(&self, id: TerminalId, receipt: Receipt<Path>) -> Result<Receipt<Path>, Failure> {
         let (_, mut changes) = self.session.subscribe(Some(self.session.cursor()));
         loop {
             match self.session.terminal(id) {
                 Some(row) if row.lifecycle == Lifecycle::Launching => {}
                 Some(row) if row.exit == Some(Exit::Reason(NOT_STARTED.to_owned())) => {
-                    let message =
-                        format!("terminal {id}, which this key made, could not be started");
+                    let message = format!("terminal {id}, which this key made, could not be started");
                     return Err(Failure::new(Code::CannotStart, message));
                 }
                 _ => return Ok(receipt),
@@ -195,10 +161,7 @@ impl Terminals {
             }
         };
         self.live().terminals.insert(id, Arc::clone(&terminal));
-        let started = Happened::Started {
-            terminal: id,
-            pid: terminal.pid(),
-        };
+        let started = Happened::Started { terminal: id, pid: terminal.pid() };
         let receipt = self.session.mutate(Origin::default(), started).await;
         tokio::spawn(Arc::clone(&self).follow(terminal));
         receipt.map(|receipt| receipt.revision)
@@ -224,10 +187,7 @@ impl Terminals {
             sleep(OBSERVED_PAUSE).await;
         }
         self.observe(&terminal, &mut size, &mut affected).await;
-        let exit = exited
-            .borrow()
-            .clone()
-            .unwrap_or_else(|| Exit::Reason("lost".to_owned()));
+        let exit = exited.borrow().clone().unwrap_or_else(|| Exit::Reason("lost".to_owned()));
         let ended = Happened::Ended { terminal: id, exit };
         // On a full disk the row would go on saying that the terminal runs: it is said again until it is durable.
         while !self.record(ended.clone()).await && !self.live().stopping {
@@ -294,9 +254,9 @@ impl Terminals {
     /// Lets go of ended terminals whose row is gone: closed, or older than the newest that are kept.
     fn forget_closed(&self) {
         let session = &self.session;
-        self.live().terminals.retain(|id, terminal| {
-            terminal.exited().borrow().is_none() || session.terminal(*id).is_some()
-        });
+        self.live()
+            .terminals
+            .retain(|id, terminal| terminal.exited().borrow().is_none() || session.terminal(*id).is_some());
     }
 
     /// Ends a terminal whose row was deleted.
@@ -336,11 +296,7 @@ impl Terminals {
         let _ = timeout(STOP_TIME, ended).await;
         for terminal in &all {
             let exit = Exit::Reason(DAEMON_STOPPED.to_owned());
-            self.record(Happened::Ended {
-                terminal: terminal.id(),
-                exit,
-            })
-            .await;
+            self.record(Happened::Ended { terminal: terminal.id(), exit }).await;
         }
     }
 }

@@ -26,9 +26,7 @@ fn main() {
 }
 
 fn seed(target: &str, name: &str, bytes: &[u8]) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("corpus")
-        .join(target);
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     std::fs::create_dir_all(&corpus).unwrap();
     std::fs::write(corpus.join(format!("seed-{name}")), bytes).unwrap();
 }
@@ -41,11 +39,7 @@ fn handshake() {
     let scene = |scene: u8, bytes: &[u8]| [&[scene], bytes].concat();
     let messages = honest_messages();
     for (index, (in_scene, message)) in [0, 1, 2, 0, 6].into_iter().zip(&messages).enumerate() {
-        seed(
-            "handshake",
-            &format!("message-{index}"),
-            &scene(in_scene, message),
-        );
+        seed("handshake", &format!("message-{index}"), &scene(in_scene, message));
     }
     let mut stale = messages[3].clone();
     *stale.last_mut().unwrap() ^= 1;
@@ -67,22 +61,12 @@ fn handshake() {
         let name = format!("decision-{}", refusal.name());
         seed("handshake", &name, &scene(8, &decision));
         let verdict = packet(&verdict);
-        seed(
-            "handshake",
-            &format!("verdict-{}", refusal.name()),
-            &scene(3, &verdict),
-        );
+        seed("handshake", &format!("verdict-{}", refusal.name()), &scene(3, &verdict));
     }
-    let held = Verdict {
-        held: true,
-        ..Verdict::refused(Refusal::Pending, "box")
-    };
+    let held = Verdict { held: true, ..Verdict::refused(Refusal::Pending, "box") };
     let mut ping = PacketWriter::new(1);
     ping.push(&Frame::Ping { nonce: 7 });
-    let accepted = Verdict {
-        refusal: 0,
-        ..held.clone()
-    };
+    let accepted = Verdict { refusal: 0, ..held.clone() };
     let waiting = [packet(&held), sized(ping.plain()), packet(&accepted)].concat();
     seed("handshake", "held", &scene(3, &waiting));
     let decision = postcard::to_stdvec(&accepted).unwrap();
@@ -92,26 +76,14 @@ fn handshake() {
     seed("handshake", "pong", &scene(4, pong.plain()));
     seed("handshake", "not-a-pong", &scene(4, ping.plain()));
     seed("handshake", "first-packet", &scene(7, ping.plain()));
-    seed(
-        "handshake",
-        "first-packet-verdict",
-        &scene(7, &[1, 7, 0, 0, 0]),
-    );
+    seed("handshake", "first-packet-verdict", &scene(7, &[1, 7, 0, 0, 0]));
     // No claim, versions 1 to 1, no cursors, name "a", client "b", features, epoch 1.
     let fields = [0, 1, 1, 0, 1, b'a', 1, b'b', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let knowing = [0, 1, 1, 2, 1, b'a', 1, b'b', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     seed("handshake", "honest-knowing", &scene(5, &knowing));
     seed("handshake", "honest", &scene(5, &fields));
-    seed(
-        "handshake",
-        "honest-claim",
-        &scene(5, &[&[2, 0], &fields[1..]].concat()),
-    );
-    seed(
-        "handshake",
-        "unknown-claim",
-        &scene(5, &[&[3, 0], &fields[1..]].concat()),
-    );
+    seed("handshake", "honest-claim", &scene(5, &[&[2, 0], &fields[1..]].concat()));
+    seed("handshake", "unknown-claim", &scene(5, &[&[3, 0], &fields[1..]].concat()));
 }
 
 /// A packet for a client that waits, as the target takes it.
@@ -125,27 +97,12 @@ fn sized(plain: &[u8]) -> Vec<u8> {
 }
 
 fn packets() {
-    let stream = StreamId {
-        lane: Lane::Bulk,
-        number: 3,
-    };
+    let stream = StreamId { lane: Lane::Bulk, number: 3 };
     let mut frames = vec![
-        Frame::Data {
-            stream,
-            sequence: 1,
-            open: true,
-            fin: false,
-            payload: b"hello".as_slice().into(),
-        },
-        Frame::Reset {
-            stream,
-            sequence: 2,
-            code: 1,
-        },
+        Frame::Data { stream, sequence: 1, open: true, fin: false, payload: b"hello".as_slice().into() },
+        Frame::Reset { stream, sequence: 2, code: 1 },
         Frame::Credit { stream, limit: 9 },
-        Frame::Ack {
-            cursors: [1, 2, 3, 4],
-        },
+        Frame::Ack { cursors: [1, 2, 3, 4] },
         Frame::Ping { nonce: 5 },
         Frame::Pong { nonce: 6 },
         Frame::Verdict(b"verdict".as_slice().into()),
@@ -158,24 +115,12 @@ fn packets() {
         let mut alone = PacketWriter::new(1);
         alone.push(frame);
         let plain = alone.plain();
-        seed(
-            "frame",
-            &index.to_string(),
-            &[&plain[1..3], &plain[5..]].concat(),
-        );
+        seed("frame", &index.to_string(), &[&plain[1..3], &plain[5..]].concat());
     }
     seed("packet", "all", all.plain());
-    seed(
-        "packet",
-        "skipped",
-        &[1, 200, 255, 0, 1, 9, 5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 7],
-    );
+    seed("packet", "skipped", &[1, 200, 255, 0, 1, 9, 5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 7]);
     seed("frame", "skipped", &[200, 255, 1, 2, 3]);
-    assert_eq!(
-        kind::ALL.len(),
-        9,
-        "a seed for the new kind of frame is missing"
-    );
+    assert_eq!(kind::ALL.len(), 9, "a seed for the new kind of frame is missing");
 }
 
 /// See `Scene::act` for what the bytes say.
@@ -193,9 +138,7 @@ fn link() {
         // The carrier changes, and what the peer missed is written again.
         &[12, 1, 1, 0, 0, 4, 7],
         // Acknowledgement, probe, answer, credit.
-        &[
-            1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 5, 4, 9,
-        ],
+        &[1, 3, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 1, 5, 4, 9],
         // Time passes, probes and answers are written.
         &[3, 0, 6, 0, 4, 3],
         // The peer gives its stream up; the rest is released.
@@ -208,20 +151,14 @@ fn link() {
     let silence = [0, 3, 0, 6, 0, 4, 0, 3, 0, 255, 255, 3, 0, 255, 255];
     seed("link", "silence", &silence);
     // Both ends change their keys after hours, in which the peer was heard.
-    let rekey = [
-        0, 3, 7, 255, 255, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 6, 0, 0, 9, 4, 3, 1, 0, 9,
-    ];
+    let rekey = [0, 3, 7, 255, 255, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 6, 0, 0, 9, 4, 3, 1, 0, 9];
     seed("link", "rekey", &rekey);
     for refusal in refusals() {
         let [high, low] = refusal.number().to_be_bytes();
         let closed = [0, 1, 0, 4, 0x5a, high, low, 4, 0, 5, 0];
         seed("link", &format!("closed-{}", refusal.name()), &closed);
     }
-    seed(
-        "link",
-        "close",
-        &[0, 5, 0, 6, 0, 0, 1, 15, 1, 0x5a, 4, 1, 12, 0, 0, 0, 0],
-    );
+    seed("link", "close", &[0, 5, 0, 6, 0, 0, 1, 15, 1, 0x5a, 4, 1, 12, 0, 0, 0, 0]);
 }
 
 /// Every string of this key, anywhere below.
@@ -242,16 +179,12 @@ fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
 
 /// The bytes under `key` of a file of vectors.
 fn vectors(file: &str, key: &str) -> Vec<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../spec/vectors")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../spec/vectors").join(file);
     let vectors = std::fs::read_to_string(path).unwrap();
     let vectors: Value = serde_json::from_str(&vectors).unwrap();
     let mut found = Vec::new();
     strings(&vectors, key, &mut found);
-    let bytes = found
-        .iter()
-        .filter_map(|text| HEXLOWER.decode(text.as_bytes()).ok());
+    let bytes = found.iter().filter_map(|text| HEXLOWER.decode(text.as_bytes()).ok());
     bytes.collect()
 }
 
@@ -264,11 +197,7 @@ fn messages() {
         seed("message", &format!("{number}-{index}"), &message[4..]);
     }
     seed("assembler", "all", &[&[6], &messages.concat()[..]].concat());
-    seed(
-        "assembler",
-        "cut",
-        &[&[0], &messages[0][..messages[0].len() - 1]].concat(),
-    );
+    seed("assembler", "cut", &[&[0], &messages[0][..messages[0].len() - 1]].concat());
     let records = vectors("records.json", "local");
     seed("record", "all", &records.concat());
     for (index, record) in records.iter().enumerate() {
@@ -282,10 +211,7 @@ fn files() {
         daemon: IdentityKey::from_bytes([2; 32]),
         secret: Secret::from_bytes([3; 32]),
         expires_ms: 1_800_000_000_000,
-        routes: vec![
-            "ws://[::1]:7601/v1/link".to_owned(),
-            "unix:/run/k".to_owned(),
-        ],
+        routes: vec!["ws://[::1]:7601/v1/link".to_owned(), "unix:/run/k".to_owned()],
     };
     seed("invitation", "file", invitation.to_file().as_bytes());
     let key = Credentials::generate(Role::Device, &[9; 64]);
@@ -308,18 +234,12 @@ fn upgrade() {
     for (name, text) in [
         ("good", good.as_str()),
         ("part", &good[..good.len() - 1]),
-        (
-            "origin",
-            &request("GET", "/v1/link", &format!("{key}Origin: null\r\n")),
-        ),
+        ("origin", &request("GET", "/v1/link", &format!("{key}Origin: null\r\n"))),
         ("path", &request("GET", "/", key)),
         ("method", &request("POST", "/v1/link", key)),
         ("no-upgrade", "GET /v1/link HTTP/1.1\r\nHost: h\r\n\r\n"),
         ("no-key", &request("GET", "/v1/link", "")),
-        (
-            "many-fields",
-            &request("GET", "/v1/link", &format!("{key}{many}")),
-        ),
+        ("many-fields", &request("GET", "/v1/link", &format!("{key}{many}"))),
         ("foreign", "\0\r\n"),
     ] {
         seed("upgrade", name, text.as_bytes());
@@ -332,46 +252,11 @@ fn screen() {
     let styles = "\x1b[1;4:3;38;2;1;2;3;48;5;9mred\x1b[m \u{6f22}e\u{301}\u{1f468}\u{200d}\u{1f469}\x1b]8;;http://a\x07l\x1b]8;;\x07";
     let modes = "\x1b[?1;7;45;69;1003;1006;2004h\x1b[2;4r\x1b[3;9s\x1b[?6h\x1b)0\x0eq\x1b7\x1b[>5u\x1b[5 q\x1b[4h";
     for (name, parts) in [
-        (
-            "styles",
-            vec![
-                output(styles),
-                vec![CUT],
-                output("\x1b[4;1H"),
-                vec![200, 9, 3, CUT],
-            ],
-        ),
-        (
-            "modes",
-            vec![
-                output(modes),
-                vec![CUT],
-                output("abc\x1b8\x1b[3b\x1b[?2004$p"),
-            ],
-        ),
-        (
-            "history",
-            vec![
-                output(&"line\r\n".repeat(20)),
-                vec![CUT, 200, 3, 4, CUT],
-                output("\x1b[3J\x1b[2Jx"),
-            ],
-        ),
-        (
-            "alternate",
-            vec![
-                output("main\x1b[?1049halt\x1b[c\x1b]2;t"),
-                vec![CUT],
-                output("itle\x07\x1b[?1049l"),
-            ],
-        ),
-        (
-            "queries",
-            vec![
-                output("\x1b[c\x1b[6n\x1bP$qm\x1b\\\x1b]11;?\x07\x1b]133;C\x07\x1b]9;hi\x07"),
-                vec![CUT],
-            ],
-        ),
+        ("styles", vec![output(styles), vec![CUT], output("\x1b[4;1H"), vec![200, 9, 3, CUT]]),
+        ("modes", vec![output(modes), vec![CUT], output("abc\x1b8\x1b[3b\x1b[?2004$p")]),
+        ("history", vec![output(&"line\r\n".repeat(20)), vec![CUT, 200, 3, 4, CUT], output("\x1b[3J\x1b[2Jx")]),
+        ("alternate", vec![output("main\x1b[?1049halt\x1b[c\x1b]2;t"), vec![CUT], output("itle\x07\x1b[?1049l")]),
+        ("queries", vec![output("\x1b[c\x1b[6n\x1bP$qm\x1b\\\x1b]11;?\x07\x1b]133;C\x07\x1b]9;hi\x07"), vec![CUT]]),
     ] {
         seed("screen", name, &[vec![20, 5], parts.concat()].concat());
     }

@@ -13,10 +13,7 @@ pub fn invitation(input: &[u8]) -> Reach {
     let mut reach = Reach::new();
     let text = &*String::from_utf8_lossy(input);
     if let Ok(invitation) = Invitation::from_file(text) {
-        assert_eq!(
-            Invitation::from_file(&invitation.to_file()).as_ref(),
-            Ok(&invitation)
-        );
+        assert_eq!(Invitation::from_file(&invitation.to_file()).as_ref(), Ok(&invitation));
         let routes = invitation.routes.iter();
         reach.extend(routes.filter_map(|route| self::route(route)));
         reach.insert(Reached::Read("invitation"));

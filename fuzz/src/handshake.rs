@@ -6,8 +6,8 @@
 use keepline_protocol::Time;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::handshake::{
-    Authenticated, AwaitFirst, AwaitHello, AwaitReply, AwaitVerdict, Claim, HandshakeError,
-    Initiator, InvitationKey, LinkRequest, Named, Outcome, Reply, Responder, VERSIONS, Verdict,
+    Authenticated, AwaitFirst, AwaitHello, AwaitReply, AwaitVerdict, Claim, HandshakeError, Initiator, InvitationKey,
+    LinkRequest, Named, Outcome, Reply, Responder, VERSIONS, Verdict,
 };
 use keepline_protocol::id::{InvitationId, LinkId};
 use keepline_protocol::identity::{Credentials, Role};
@@ -48,27 +48,17 @@ fn initiator(device: &Credentials) -> Initiator<'_> {
         name: "laptop".to_owned(),
         client: "client-1".to_owned(),
         features: 0,
-        link: LinkRequest {
-            id: LinkId::from_bytes([5; 16]),
-            epoch: 1,
-            cursors: None,
-        },
+        link: LinkRequest { id: LinkId::from_bytes([5; 16]), epoch: 1, cursors: None },
     }
 }
 
 /// What an honest client brings to IK.
 fn knowing(device: &Credentials) -> Initiator<'_> {
-    Initiator {
-        noise_key: Some(daemon().certificate().noise_key()),
-        ..initiator(device)
-    }
+    Initiator { noise_key: Some(daemon().certificate().noise_key()), ..initiator(device) }
 }
 
 fn accepted() -> Verdict {
-    Verdict {
-        refusal: 0,
-        ..Verdict::refused(Refusal::Busy, "box")
-    }
+    Verdict { refusal: 0, ..Verdict::refused(Refusal::Busy, "box") }
 }
 
 fn key(invitation: Option<InvitationId>) -> InvitationKey {
@@ -158,10 +148,7 @@ pub fn honest_messages() -> [Vec<u8>; 5] {
 
 fn refused(error: &HandshakeError) -> Option<Reached> {
     match error {
-        HandshakeError::Refused {
-            refusal,
-            authenticated: false,
-        } => {
+        HandshakeError::Refused { refusal, authenticated: false } => {
             assert!(refusal.in_clear());
             Some(Reached::RefusedInClear(refusal.number()))
         }
@@ -283,8 +270,7 @@ fn first_packet(plain: &[u8]) -> Option<Reached> {
     let (server, opened) = server.handle(&cipher.seal(plain)).unwrap();
     assert_eq!(opened, plain);
     let mut link = Link::new(Role::Daemon);
-    link.establish(Time::ZERO, server.cipher, server.version, [0; 4])
-        .unwrap();
+    link.establish(Time::ZERO, server.cipher, server.version, [0; 4]).unwrap();
     match link.handle_plain(Time::ZERO, opened) {
         Ok(()) => Some(Reached::Accepted),
         Err(_) => Some(Reached::Violation),
@@ -300,10 +286,7 @@ fn decision(verdict: &[u8]) -> Option<Reached> {
     let Ok(Reply::Decided(outcome)) = client.handle(&second) else {
         return Some(Reached::Violation);
     };
-    assert_eq!(
-        server.is_some(),
-        matches!(outcome, Outcome::Accepted { .. })
-    );
+    assert_eq!(server.is_some(), matches!(outcome, Outcome::Accepted { .. }));
     end(&outcome)
 }
 
@@ -332,11 +315,7 @@ fn honest_client(mut input: Input) -> Option<Reached> {
             epoch: input.number().into(),
             cursors: (flags & 1 != 0).then(|| [(); 4].map(|()| input.large())),
         },
-        ..if known {
-            knowing(&device)
-        } else {
-            initiator(&device)
-        }
+        ..if known { knowing(&device) } else { initiator(&device) }
     };
     // A payload has its limit; a client that brings more has a fault of its own.
     if initiator.versions.is_empty() {

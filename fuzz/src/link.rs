@@ -75,14 +75,8 @@ fn lane(input: &mut Input) -> Lane {
 impl Scene {
     fn establish(&mut self, cursors: [u64; 4]) {
         // A daemon sends some of what is missing before it knows that the client is no recording.
-        let ahead = if self.link.can_resume(cursors) {
-            self.link.missing(cursors, AHEAD_MAX)
-        } else {
-            Vec::new()
-        };
-        let established = self
-            .link
-            .establish(self.now, Cipher::null(), VERSION, cursors);
+        let ahead = if self.link.can_resume(cursors) { self.link.missing(cursors, AHEAD_MAX) } else { Vec::new() };
+        let established = self.link.establish(self.now, Cipher::null(), VERSION, cursors);
         self.carriers += u32::from(established.is_ok());
         if established.is_ok() {
             self.link.sent_ahead(&ahead);
@@ -161,9 +155,7 @@ impl Scene {
             12 => {
                 self.link.carrier_lost();
                 // The peer has some of what was written, or says something impossible.
-                let cursors = self
-                    .written
-                    .map(|written| written.wrapping_sub(u64::from(input.byte())));
+                let cursors = self.written.map(|written| written.wrapping_sub(u64::from(input.byte())));
                 self.establish(cursors);
             }
             13 => {
@@ -183,31 +175,18 @@ impl Scene {
 
     fn stream(&self, input: &mut Input) -> StreamId {
         let index = usize::from(input.byte());
-        let any = StreamId {
-            lane: Lane::Interactive,
-            number: 0,
-        };
+        let any = StreamId { lane: Lane::Interactive, number: 0 };
         let known = self.streams.len().min(1 << 8);
         // The last ones, or the oldest could hide them.
-        let of_them = self
-            .streams
-            .iter()
-            .rev()
-            .nth(index.checked_rem(known).unwrap_or(0));
+        let of_them = self.streams.iter().rev().nth(index.checked_rem(known).unwrap_or(0));
         of_them.copied().unwrap_or(any)
     }
 
     fn foreign(&self, input: &mut Input) -> StreamId {
         match input.byte() {
-            255 => StreamId {
-                lane: lane(input),
-                number: input.number().into(),
-            },
+            255 => StreamId { lane: lane(input), number: input.number().into() },
             251.. => self.stream(input),
-            number => StreamId {
-                lane: Lane::from_bits(number),
-                number: (number >> 2).into(),
-            },
+            number => StreamId { lane: Lane::from_bits(number), number: (number >> 2).into() },
         }
     }
 
@@ -229,12 +208,8 @@ impl Scene {
                     behind => written.saturating_sub(behind.into()),
                 }),
             },
-            1 => Frame::Ping {
-                nonce: input.large(),
-            },
-            2 => Frame::Pong {
-                nonce: input.large(),
-            },
+            1 => Frame::Ping { nonce: input.large() },
+            2 => Frame::Pong { nonce: input.large() },
             3 => Frame::Verdict(Bytes::copy_from_slice(input.bytes(8))),
             4 => match input.byte() {
                 0x5a => Frame::Close(Refusal::from_number(input.number(), false)),
@@ -250,11 +225,7 @@ impl Scene {
             },
             7 | 8 => {
                 let stream = self.foreign(input);
-                Frame::Reset {
-                    stream,
-                    sequence: sequence(self, stream.lane, input),
-                    code: input.number(),
-                }
+                Frame::Reset { stream, sequence: sequence(self, stream.lane, input), code: input.number() }
             }
             _ => {
                 let stream = self.foreign(input);
@@ -282,13 +253,9 @@ impl Scene {
             let mut cursors = before;
             for frame in frames.map_while(Result::ok) {
                 match &frame {
-                    Frame::Data {
-                        stream,
-                        sequence,
-                        open,
-                        payload,
-                        ..
-                    } if was_up && *sequence == cursors[stream.lane.index()] + 1 => {
+                    Frame::Data { stream, sequence, open, payload, .. }
+                        if was_up && *sequence == cursors[stream.lane.index()] + 1 =>
+                    {
                         cursors[stream.lane.index()] += 1;
                         self.taken.entry(*stream).or_default().0 += payload.len() as u64;
                         // A peer may use a number again when the stream is over, though it should not.
@@ -296,9 +263,7 @@ impl Scene {
                             self.sent.insert(*stream, NOTHING_SENT);
                         }
                     }
-                    Frame::Reset {
-                        stream, sequence, ..
-                    } if *sequence == cursors[stream.lane.index()] + 1 => {
+                    Frame::Reset { stream, sequence, .. } if *sequence == cursors[stream.lane.index()] + 1 => {
                         cursors[stream.lane.index()] += 1;
                     }
                     Frame::Credit { stream, limit } => {
@@ -313,12 +278,7 @@ impl Scene {
             }
         }
         let after = self.link.cursors();
-        assert!(
-            before
-                .iter()
-                .zip(after)
-                .all(|(before, after)| *before <= after)
-        );
+        assert!(before.iter().zip(after).all(|(before, after)| *before <= after));
         if result.is_err() && was_up {
             self.reach.insert(Reached::Violation);
             self.link.carrier_lost();
@@ -333,13 +293,7 @@ impl Scene {
         assert!(packet.len() <= PACKET_MAX);
         for frame in parse_packet(VERSION, packet.into()).unwrap() {
             let frame = frame.unwrap();
-            let (Frame::Data {
-                stream, sequence, ..
-            }
-            | Frame::Reset {
-                stream, sequence, ..
-            }) = &frame
-            else {
+            let (Frame::Data { stream, sequence, .. } | Frame::Reset { stream, sequence, .. }) = &frame else {
                 continue;
             };
             let written = &mut self.written[stream.lane.index()];
@@ -377,10 +331,7 @@ impl Scene {
         }
         if let Some(at) = self.link.poll_timeout() {
             assert!(self.link.is_up());
-            assert!(
-                at.since(self.now) <= Duration::from_secs(60),
-                "a deadline out of reach"
-            );
+            assert!(at.since(self.now) <= Duration::from_secs(60), "a deadline out of reach");
         }
     }
 }

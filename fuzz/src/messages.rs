@@ -89,9 +89,7 @@ fn check(message: &Message) -> Option<Reached> {
         }
         _ => {
             let checks = METHODS.iter();
-            let checks = checks
-                .clone()
-                .find(|checks| checks.number == number & !ANSWER)?;
+            let checks = checks.clone().find(|checks| checks.number == number & !ANSWER)?;
             if number & ANSWER == 0 {
                 (checks.params)(message).then_some(Reached::Request(number))
             } else {
@@ -106,10 +104,7 @@ pub fn message(input: &[u8]) -> Reach {
     let Some((number, body)) = input.split_first_chunk::<2>() else {
         return Reach::new();
     };
-    let message = Message {
-        number: u16::from_be_bytes(*number),
-        body: Bytes::copy_from_slice(body),
-    };
+    let message = Message { number: u16::from_be_bytes(*number), body: Bytes::copy_from_slice(body) };
     check(&message).into_iter().collect()
 }
 
@@ -135,13 +130,7 @@ pub fn assembler(input: &[u8]) -> Reach {
         (messages, end)
     };
     let (messages, end) = gather(piece);
-    assert!(
-        (&messages, &end)
-            == (
-                &gather(stream.len().max(1)).0,
-                &gather(stream.len().max(1)).1
-            )
-    );
+    assert!((&messages, &end) == (&gather(stream.len().max(1)).0, &gather(stream.len().max(1)).1));
     let written: Vec<u8> = messages
         .iter()
         .inspect(|message| assert!(message.body.len() <= MESSAGE_MAX + 4))

@@ -7,10 +7,7 @@ use crate::{Reach, Reached};
 
 /// Bytes that a screen of the sizes used here may take: both buffers, its tables and half a sequence.
 const MEMORY_MAX: usize = 32 << 20;
-const LIMITS: Limits = Limits {
-    history_bytes: 1 << 20,
-    history_lines: 300,
-};
+const LIMITS: Limits = Limits { history_bytes: 1 << 20, history_lines: 300 };
 
 /// What can be seen of a screen, without what VT bytes cannot say.
 fn seen(screen: &Screen) -> (Vec<Line>, Vec<Line>, (u16, u16), Modes, String) {

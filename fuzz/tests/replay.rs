@@ -33,10 +33,7 @@ fn replay(name: &str) -> Reach {
 
 /// Requires that `reach` has each of `wanted`.
 fn require(reach: &Reach, wanted: impl IntoIterator<Item = Reached>) {
-    let missing: BTreeSet<_> = wanted
-        .into_iter()
-        .filter(|it| !reach.contains(it))
-        .collect();
+    let missing: BTreeSet<_> = wanted.into_iter().filter(|it| !reach.contains(it)).collect();
     assert!(missing.is_empty(), "not reached: {missing:?}");
 }
 
@@ -48,20 +45,11 @@ fn refusals() -> impl Iterator<Item = Refusal> {
 fn handshakes_reach_every_refusal() {
     let reach = replay("handshake");
     let in_clear = refusals().filter(|refusal| refusal.in_clear());
-    require(
-        &reach,
-        in_clear.map(|refusal| Reached::RefusedInClear(refusal.number())),
-    );
-    require(
-        &reach,
-        refusals().map(|refusal| Reached::Refused(refusal.number())),
-    );
+    require(&reach, in_clear.map(|refusal| Reached::RefusedInClear(refusal.number())));
+    require(&reach, refusals().map(|refusal| Reached::Refused(refusal.number())));
     // The third, `busy`, is said by who counts connections.
     let refuses = [Refusal::Version, Refusal::StaleKey];
-    require(
-        &reach,
-        refuses.map(|refusal| Reached::Refuses(refusal.number())),
-    );
+    require(&reach, refuses.map(|refusal| Reached::Refuses(refusal.number())));
     require(&reach, [Reached::Accepted, Reached::Violation]);
     let read = [
         "first message of XX",
@@ -84,15 +72,10 @@ fn packets_frames_and_links_reach_every_kind_and_every_end() {
     require(&reach, kinds().chain(ends()).chain([Reached::SkippedFrame]));
     let reach = replay("link");
     // A verdict on an open link is a violation, and a close is known by its refusal.
-    let taken = kind::ALL
-        .iter()
-        .filter(|&&kind| ![kind::VERDICT, kind::CLOSE].contains(&kind));
+    let taken = kind::ALL.iter().filter(|&&kind| ![kind::VERDICT, kind::CLOSE].contains(&kind));
     require(&reach, taken.map(|kind| Reached::Frame(*kind)));
     require(&reach, ends());
-    require(
-        &reach,
-        [Reached::Violation, Reached::Resumed, Reached::Rekeyed],
-    );
+    require(&reach, [Reached::Violation, Reached::Resumed, Reached::Rekeyed]);
 }
 
 #[test]
@@ -128,14 +111,7 @@ fn files_and_requests_reach_every_kind_of_answer() {
 
 #[test]
 fn screens_reach_cuts_of_every_kind() {
-    let read = [
-        "a query",
-        "an event",
-        "a size",
-        "a cut",
-        "a cut on the alternate screen",
-        "a cut with history",
-    ];
+    let read = ["a query", "an event", "a size", "a cut", "a cut on the alternate screen", "a cut with history"];
     require(&replay("screen"), read.map(Reached::Read));
 }
 

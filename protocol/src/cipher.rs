@@ -34,9 +34,7 @@ pub struct OpenError;
 impl Cipher {
     pub(crate) fn noise(state: HandshakeState) -> Self {
         Cipher::new(Kind::Noise(Box::new(
-            state
-                .into_transport_mode()
-                .expect("the handshake has read or written its last message"),
+            state.into_transport_mode().expect("the handshake has read or written its last message"),
         )))
     }
 
@@ -95,9 +93,7 @@ impl Cipher {
             Kind::Null => Ok(packet.to_vec()),
             Kind::Noise(state) => {
                 let mut plain = vec![0; packet.len()];
-                let length = state
-                    .read_message(packet, &mut plain)
-                    .map_err(|_| OpenError)?;
+                let length = state.read_message(packet, &mut plain).map_err(|_| OpenError)?;
                 plain.truncate(length);
                 Ok(plain)
             }

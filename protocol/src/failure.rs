@@ -104,11 +104,7 @@ pub struct Failure {
 impl Failure {
     /// A failure with one sentence.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Failure {
-            code,
-            message: message.into(),
-            candidates: Vec::new(),
-        }
+        Failure { code, message: message.into(), candidates: Vec::new() }
     }
 }
 
@@ -125,20 +121,12 @@ pub struct FailureBody {
 
 impl From<Failure> for FailureBody {
     fn from(failure: Failure) -> Self {
-        FailureBody {
-            code: failure.code.number(),
-            message: failure.message,
-            candidates: failure.candidates,
-        }
+        FailureBody { code: failure.code.number(), message: failure.message, candidates: failure.candidates }
     }
 }
 
 impl From<FailureBody> for Failure {
     fn from(body: FailureBody) -> Self {
-        Failure {
-            code: Code::from_number(body.code),
-            message: body.message,
-            candidates: body.candidates,
-        }
+        Failure { code: Code::from_number(body.code), message: body.message, candidates: body.candidates }
     }
 }

@@ -109,12 +109,9 @@ impl Frame {
     #[must_use]
     pub fn sequence(&self) -> Option<(Lane, u64)> {
         match self {
-            Frame::Data {
-                stream, sequence, ..
+            Frame::Data { stream, sequence, .. } | Frame::Reset { stream, sequence, .. } => {
+                Some((stream.lane, *sequence))
             }
-            | Frame::Reset {
-                stream, sequence, ..
-            } => Some((stream.lane, *sequence)),
             _ => None,
         }
     }
@@ -183,56 +180,30 @@ fn next_frame(plain: &mut Bytes) -> Result<Option<Frame>, FrameError> {
     let mut body = plain.split_to(length);
     let malformed = || FrameError::Malformed(kind);
     let known = |mask: u8| {
-        if flags & !mask == 0 {
-            Ok(())
-        } else {
-            Err(FrameError::Flags { kind, flags })
-        }
+        if flags & !mask == 0 { Ok(()) } else { Err(FrameError::Flags { kind, flags }) }
     };
     let lane = Lane::from_bits(flags & LANE_BITS);
     let frame = match kind {
         kind::DATA => {
             known(LANE_BITS | OPEN | FIN)?;
-            let stream = StreamId {
-                lane,
-                number: body.try_get_u32().map_err(|_| malformed())?,
-            };
+            let stream = StreamId { lane, number: body.try_get_u32().map_err(|_| malformed())? };
             let sequence = body.try_get_u64().map_err(|_| malformed())?;
             if body.len() > FRAME_PAYLOAD_MAX {
                 return Err(malformed());
             }
             let (open, fin) = (flags & OPEN != 0, flags & FIN != 0);
-            return Ok(Some(Frame::Data {
-                stream,
-                sequence,
-                open,
-                fin,
-                payload: body,
-            }));
+            return Ok(Some(Frame::Data { stream, sequence, open, fin, payload: body }));
         }
         kind::RESET => {
             known(LANE_BITS)?;
-            let stream = StreamId {
-                lane,
-                number: body.try_get_u32().map_err(|_| malformed())?,
-            };
+            let stream = StreamId { lane, number: body.try_get_u32().map_err(|_| malformed())? };
             let sequence = body.try_get_u64().map_err(|_| malformed())?;
-            Frame::Reset {
-                stream,
-                sequence,
-                code: body.try_get_u16().map_err(|_| malformed())?,
-            }
+            Frame::Reset { stream, sequence, code: body.try_get_u16().map_err(|_| malformed())? }
         }
         kind::CREDIT => {
             known(LANE_BITS)?;
-            let stream = StreamId {
-                lane,
-                number: body.try_get_u32().map_err(|_| malformed())?,
-            };
-            Frame::Credit {
-                stream,
-                limit: body.try_get_u64().map_err(|_| malformed())?,
-            }
+            let stream = StreamId { lane, number: body.try_get_u32().map_err(|_| malformed())? };
+            Frame::Credit { stream, limit: body.try_get_u64().map_err(|_| malformed())? }
         }
         kind::ACK => {
             known(0)?;
@@ -245,11 +216,7 @@ fn next_frame(plain: &mut Bytes) -> Result<Option<Frame>, FrameError> {
         kind::PING | kind::PONG => {
             known(0)?;
             let nonce = body.try_get_u64().map_err(|_| malformed())?;
-            if kind == kind::PING {
-                Frame::Ping { nonce }
-            } else {
-                Frame::Pong { nonce }
-            }
+            if kind == kind::PING { Frame::Ping { nonce } } else { Frame::Pong { nonce } }
         }
         kind::VERDICT => {
             known(0)?;
@@ -271,11 +238,7 @@ fn next_frame(plain: &mut Bytes) -> Result<Option<Frame>, FrameError> {
         }
         _ => return Ok(None),
     };
-    if body.has_remaining() {
-        Err(malformed())
-    } else {
-        Ok(Some(frame))
-    }
+    if body.has_remaining() { Err(malformed()) } else { Ok(Some(frame)) }
 }
 
 /// Builds a packet's plaintext.
@@ -330,25 +293,14 @@ impl PacketWriter {
         let head = |kind: u8, flags: u8| [kind, flags, 0, 0];
         let out = &mut self.plain;
         match frame {
-            Frame::Data {
-                stream,
-                sequence,
-                open,
-                fin,
-                payload,
-            } => {
-                let flags =
-                    stream.lane.bits() | if *open { OPEN } else { 0 } | if *fin { FIN } else { 0 };
+            Frame::Data { stream, sequence, open, fin, payload } => {
+                let flags = stream.lane.bits() | if *open { OPEN } else { 0 } | if *fin { FIN } else { 0 };
                 out.put_slice(&head(kind::DATA, flags));
                 out.put_u32(stream.number);
                 out.put_u64(*sequence);
                 out.put_slice(payload);
             }
-            Frame::Reset {
-                stream,
-                sequence,
-                code,
-            } => {
+            Frame::Reset { stream, sequence, code } => {
                 out.put_slice(&head(kind::RESET, stream.lane.bits()));
                 out.put_u32(stream.number);
                 out.put_u64(*sequence);
@@ -382,8 +334,7 @@ impl PacketWriter {
             }
             Frame::Rekey => out.put_slice(&head(kind::REKEY, 0)),
         }
-        let length =
-            u16::try_from(out.len() - start - FRAME_HEAD).expect("a frame fits into a packet");
+        let length = u16::try_from(out.len() - start - FRAME_HEAD).expect("a frame fits into a packet");
         out[start + 2..start + FRAME_HEAD].copy_from_slice(&length.to_be_bytes());
         assert!(out.len() <= PLAIN_MAX, "the caller left room for the frame");
     }

@@ -134,10 +134,7 @@ mod tests {
     #[test]
     fn an_id_is_text_in_json_and_sixteen_bytes_on_the_link() {
         let id = WorkspaceId::from_bytes([7; 16]);
-        assert_eq!(
-            serde_json::to_string(&id).unwrap(),
-            format!("\"ws_{}\"", "07".repeat(16))
-        );
+        assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"ws_{}\"", "07".repeat(16)));
         assert_eq!(postcard::to_stdvec(&id).unwrap(), vec![7; 16]);
         assert_eq!(postcard::from_bytes::<WorkspaceId>(&[7; 16]).unwrap(), id);
     }

@@ -52,12 +52,7 @@ impl IdentityKey {
     /// The key that `text`, 64 hex digits, stands for.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        HEXLOWER
-            .decode(text.as_bytes())
-            .ok()?
-            .try_into()
-            .ok()
-            .map(IdentityKey)
+        HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok().map(IdentityKey)
     }
 
     /// The key as 64 hex digits.
@@ -124,23 +119,14 @@ impl Credentials {
 
     fn assemble(role: Role, identity: [u8; 32], noise: [u8; 32], serial: u64) -> Self {
         let identity = SigningKey::from_bytes(&identity);
-        let public =
-            x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(noise)).to_bytes();
+        let public = x25519_dalek::PublicKey::from(&x25519_dalek::StaticSecret::from(noise)).to_bytes();
         let certificate = Certificate {
             identity: IdentityKey(identity.verifying_key().to_bytes()),
             noise: public,
             serial,
-            signature: identity
-                .sign(&signed(role, &public, serial))
-                .to_bytes()
-                .to_vec(),
+            signature: identity.sign(&signed(role, &public, serial)).to_bytes().to_vec(),
         };
-        Credentials {
-            identity,
-            noise: NoiseSecret(noise),
-            certificate,
-            role,
-        }
+        Credentials { identity, noise: NoiseSecret(noise), certificate, role }
     }
 
     /// The same identity with another Noise key, from 32 bytes of fresh entropy, and the next serial.
@@ -169,21 +155,12 @@ impl Credentials {
     pub fn from_file(role: Role, text: &str) -> Result<Self, InvalidCredentials> {
         let file: CredentialsFile = serde_json::from_str(text).map_err(|_| InvalidCredentials)?;
         let secret = |text: &str| {
-            HEXLOWER
-                .decode(text.as_bytes())
-                .ok()
-                .and_then(|bytes| bytes.try_into().ok())
-                .ok_or(InvalidCredentials)
+            HEXLOWER.decode(text.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok()).ok_or(InvalidCredentials)
         };
         if file.version != 1 {
             return Err(InvalidCredentials);
         }
-        Ok(Self::assemble(
-            role,
-            secret(&file.identity)?,
-            secret(&file.noise)?,
-            file.serial,
-        ))
+        Ok(Self::assemble(role, secret(&file.identity)?, secret(&file.noise)?, file.serial))
     }
 
     /// The public identity key.
@@ -211,9 +188,7 @@ impl Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("identity", &self.certificate.identity)
-            .finish_non_exhaustive()
+        f.debug_struct("Credentials").field("identity", &self.certificate.identity).finish_non_exhaustive()
     }
 }
 
@@ -251,12 +226,9 @@ impl Certificate {
         if self.noise != *used {
             return Err(CertificateError::OtherKey);
         }
-        let key =
-            VerifyingKey::from_bytes(&self.identity.0).map_err(|_| CertificateError::Signature)?;
-        let signature =
-            Signature::from_slice(&self.signature).map_err(|_| CertificateError::Signature)?;
-        key.verify_strict(&signed(role, &self.noise, self.serial), &signature)
-            .map_err(|_| CertificateError::Signature)
+        let key = VerifyingKey::from_bytes(&self.identity.0).map_err(|_| CertificateError::Signature)?;
+        let signature = Signature::from_slice(&self.signature).map_err(|_| CertificateError::Signature)?;
+        key.verify_strict(&signed(role, &self.noise, self.serial), &signature).map_err(|_| CertificateError::Signature)
     }
 
     /// Whose certificate it is.
@@ -288,20 +260,11 @@ mod tests {
         let certificate = daemon.certificate();
         let used = certificate.noise;
         assert_eq!(certificate.verify(Role::Daemon, &used), Ok(()));
-        assert_eq!(
-            certificate.verify(Role::Device, &used),
-            Err(CertificateError::Signature)
-        );
-        assert_eq!(
-            certificate.verify(Role::Daemon, &[0; 32]),
-            Err(CertificateError::OtherKey)
-        );
+        assert_eq!(certificate.verify(Role::Device, &used), Err(CertificateError::Signature));
+        assert_eq!(certificate.verify(Role::Daemon, &[0; 32]), Err(CertificateError::OtherKey));
         let mut raised = certificate.clone();
         raised.serial += 1;
-        assert_eq!(
-            raised.verify(Role::Daemon, &used),
-            Err(CertificateError::Signature)
-        );
+        assert_eq!(raised.verify(Role::Daemon, &used), Err(CertificateError::Signature));
     }
 
     #[test]

@@ -96,12 +96,7 @@ struct File {
 impl File {
     fn checksum(&self) -> String {
         let mut digest = Sha256::new();
-        for part in [
-            &self.id.to_string(),
-            &self.daemon,
-            &self.secret,
-            &self.expires_ms.to_string(),
-        ] {
+        for part in [&self.id.to_string(), &self.daemon, &self.secret, &self.expires_ms.to_string()] {
             digest.update(part);
             digest.update([0]);
         }
@@ -145,21 +140,13 @@ impl Invitation {
         if text.len() > FILE_MAX {
             return Err(InvalidInvitation::NotAnInvitation);
         }
-        let version: Version =
-            serde_json::from_str(text).map_err(|_| InvalidInvitation::NotAnInvitation)?;
+        let version: Version = serde_json::from_str(text).map_err(|_| InvalidInvitation::NotAnInvitation)?;
         if version.keepline_invitation != 1 {
             return Err(InvalidInvitation::Version(version.keepline_invitation));
         }
         let file: File = serde_json::from_str(text).map_err(|_| InvalidInvitation::Damaged)?;
-        let secret = HEXLOWER
-            .decode(file.secret.as_bytes())
-            .ok()
-            .and_then(|bytes| bytes.try_into().ok());
-        match (
-            file.check == file.checksum(),
-            IdentityKey::from_hex(&file.daemon),
-            secret,
-        ) {
+        let secret = HEXLOWER.decode(file.secret.as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
+        match (file.check == file.checksum(), IdentityKey::from_hex(&file.daemon), secret) {
             (true, Some(daemon), Some(secret)) => Ok(Invitation {
                 id: file.id,
                 daemon,
@@ -191,19 +178,10 @@ mod tests {
         let text = invitation().to_file();
         assert_eq!(Invitation::from_file(&text), Ok(invitation()));
         let changed = text.replace("\"expires_ms\": 5", "\"expires_ms\": 6");
-        assert_eq!(
-            Invitation::from_file(&changed),
-            Err(InvalidInvitation::Damaged)
-        );
+        assert_eq!(Invitation::from_file(&changed), Err(InvalidInvitation::Damaged));
         let later = text.replace("\"keepline_invitation\": 1", "\"keepline_invitation\": 2");
-        assert_eq!(
-            Invitation::from_file(&later),
-            Err(InvalidInvitation::Version(2))
-        );
-        assert_eq!(
-            Invitation::from_file("hello"),
-            Err(InvalidInvitation::NotAnInvitation)
-        );
+        assert_eq!(Invitation::from_file(&later), Err(InvalidInvitation::Version(2)));
+        assert_eq!(Invitation::from_file("hello"), Err(InvalidInvitation::NotAnInvitation));
     }
 
     #[test]

@@ -67,12 +67,7 @@ pub(crate) struct SendLane {
 
 impl SendLane {
     pub(crate) fn new() -> Self {
-        SendLane {
-            next: 1,
-            kept: VecDeque::new(),
-            bytes: 0,
-            written: 0,
-        }
+        SendLane { next: 1, kept: VecDeque::new(), bytes: 0, written: 0 }
     }
 
     /// The sequence for the next new frame.
@@ -82,10 +77,7 @@ impl SendLane {
 
     /// Keeps a new frame that is being written now.
     pub(crate) fn keep(&mut self, frame: Frame) {
-        debug_assert!(
-            self.missing().is_none(),
-            "what is missing goes before what is new"
-        );
+        debug_assert!(self.missing().is_none(), "what is missing goes before what is new");
         self.next += 1;
         self.bytes += cost(&frame);
         self.kept.push_back(frame);
@@ -134,10 +126,7 @@ impl SendLane {
         let first_kept = self.next - self.kept.len() as u64;
         let gone = cursor.saturating_add(1).saturating_sub(first_kept);
         for _ in 0..gone {
-            let frame = self
-                .kept
-                .pop_front()
-                .expect("the cursor is below the next sequence, so the frame is kept");
+            let frame = self.kept.pop_front().expect("the cursor is below the next sequence, so the frame is kept");
             self.bytes -= cost(&frame);
             self.written = self.written.saturating_sub(1);
         }
@@ -167,24 +156,12 @@ impl SendLane {
             self.written = 1;
         }
         if fault::is(Fault::ReplayDoubled)
-            && let Some(Frame::Data {
-                stream,
-                open: false,
-                fin: false,
-                payload,
-                ..
-            }) = self.kept.back().cloned()
+            && let Some(Frame::Data { stream, open: false, fin: false, payload, .. }) = self.kept.back().cloned()
         {
             let sequence = self.next;
             self.next += 1;
             self.bytes += DATA_HEAD + payload.len();
-            self.kept.push_back(Frame::Data {
-                stream,
-                sequence,
-                open: false,
-                fin: false,
-                payload,
-            });
+            self.kept.push_back(Frame::Data { stream, sequence, open: false, fin: false, payload });
         }
     }
 }
@@ -258,17 +235,8 @@ mod tests {
     use crate::stream::StreamId;
 
     fn frame(sequence: u64) -> Frame {
-        let stream = StreamId {
-            lane: Lane::Control,
-            number: 1,
-        };
-        Frame::Data {
-            stream,
-            sequence,
-            open: false,
-            fin: false,
-            payload: Bytes::from_static(b"x"),
-        }
+        let stream = StreamId { lane: Lane::Control, number: 1 };
+        Frame::Data { stream, sequence, open: false, fin: false, payload: Bytes::from_static(b"x") }
     }
 
     fn lane_with(frames: u64) -> SendLane {

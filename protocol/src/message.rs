@@ -58,10 +58,7 @@ fn encode(number: u16, body: impl FnOnce(&mut BytesMut)) -> Bytes {
 
 /// The wire form of a message whose body is the postcard form of `body`.
 pub fn encode_struct<T: Serialize>(number: u16, body: &T) -> Bytes {
-    encode_raw(
-        number,
-        &postcard::to_stdvec(body).expect("a plain struct has a postcard form"),
-    )
+    encode_raw(number, &postcard::to_stdvec(body).expect("a plain struct has a postcard form"))
 }
 
 /// The wire form of a message whose body is already encoded.
@@ -84,9 +81,7 @@ pub fn encode_answer<M: Method>(answer: &Result<M::Answer, Failure>) -> Bytes {
 
 /// The wire form of a record.
 pub fn encode_record(record: &Record) -> Bytes {
-    encode(RECORD + u16::from(record.kind()), |out| {
-        record.write_body(out)
-    })
+    encode(RECORD + u16::from(record.kind()), |out| record.write_body(out))
 }
 
 impl Message {
@@ -97,9 +92,7 @@ impl Message {
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, MessageError> {
         match postcard::take_from_bytes(&self.body) {
             Ok((value, [])) => Ok(value),
-            _ => Err(MessageError::Body {
-                number: self.number,
-            }),
+            _ => Err(MessageError::Body { number: self.number }),
         }
     }
 
@@ -113,9 +106,7 @@ impl Message {
         } else if self.number == FAILURE {
             self.parse::<FailureBody>().map(|body| Err(body.into()))
         } else {
-            Err(MessageError::Unexpected {
-                number: self.number,
-            })
+            Err(MessageError::Unexpected { number: self.number })
         }
     }
 
@@ -126,21 +117,14 @@ impl Message {
     pub fn record(self) -> Result<Record, MessageError> {
         match self.number.checked_sub(RECORD).map(u8::try_from) {
             Some(Ok(kind)) => Ok(Record::parse(kind, self.body)?),
-            _ => Err(MessageError::Unexpected {
-                number: self.number,
-            }),
+            _ => Err(MessageError::Unexpected { number: self.number }),
         }
     }
 }
 
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Message({:#06x}, {} bytes)",
-            self.number,
-            self.body.len()
-        )
+        write!(f, "Message({:#06x}, {} bytes)", self.number, self.body.len())
     }
 }
 
@@ -177,10 +161,7 @@ impl Assembler {
         self.buffer.advance(4);
         let mut message = self.buffer.split_to(size);
         let number = message.get_u16();
-        Ok(Some(Message {
-            number,
-            body: message.freeze(),
-        }))
+        Ok(Some(Message { number, body: message.freeze() }))
     }
 
     /// Bytes of the message that is being gathered, once its length is there; 0 while it is not. Only behind a
@@ -196,10 +177,6 @@ impl Assembler {
     /// # Errors
     /// When it ended inside a message.
     pub fn end(&self) -> Result<(), MessageError> {
-        if self.buffer.is_empty() {
-            Ok(())
-        } else {
-            Err(MessageError::Truncated)
-        }
+        if self.buffer.is_empty() { Ok(()) } else { Err(MessageError::Truncated) }
     }
 }

@@ -137,10 +137,7 @@ impl Record {
     /// Appends the body to `out`.
     pub fn write_body(&self, out: &mut BytesMut) {
         match self {
-            Record::Snapshot {
-                through: offset,
-                vt: bytes,
-            }
+            Record::Snapshot { through: offset, vt: bytes }
             | Record::Output { offset, bytes }
             | Record::Input { offset, bytes } => {
                 out.reserve(8 + bytes.len());
@@ -184,8 +181,7 @@ impl Record {
     /// When no record has this kind or layout.
     pub fn parse(kind: u8, mut body: Bytes) -> Result<Self, RecordError> {
         let malformed = || RecordError::Body(kind);
-        let with_offset =
-            |mut body: Bytes| Ok((body.try_get_u64().map_err(|_| malformed())?, body));
+        let with_offset = |mut body: Bytes| Ok((body.try_get_u64().map_err(|_| malformed())?, body));
         let record = match kind {
             1 => {
                 let (through, vt) = with_offset(body)?;
@@ -201,12 +197,7 @@ impl Record {
             }
             3 => {
                 let mut field = || body.try_get_u16().map_err(|_| malformed());
-                Record::Size(Size {
-                    cols: field()?,
-                    rows: field()?,
-                    x_pixels: field()?,
-                    y_pixels: field()?,
-                })
+                Record::Size(Size { cols: field()?, rows: field()?, x_pixels: field()?, y_pixels: field()? })
             }
             5 => Record::InputAcknowledged(body.try_get_u64().map_err(|_| malformed())?),
             6 => {
@@ -216,17 +207,11 @@ impl Record {
                     Ok(2) => LinkState::Up,
                     _ => return Err(malformed()),
                 };
-                Record::Link {
-                    state,
-                    retry_ms: body.try_get_u32().map_err(|_| malformed())?,
-                }
+                Record::Link { state, retry_ms: body.try_get_u32().map_err(|_| malformed())? }
             }
             7 => {
                 let mut field = || body.try_get_u64().map_err(|_| malformed());
-                Record::Lost {
-                    unsent: field()?,
-                    unknown: field()?,
-                }
+                Record::Lost { unsent: field()?, unknown: field()? }
             }
             8 => {
                 let tag = body.try_get_u8().map_err(|_| malformed())?;
@@ -244,11 +229,7 @@ impl Record {
             }
             _ => return Err(RecordError::Kind(kind)),
         };
-        if body.has_remaining() {
-            Err(malformed())
-        } else {
-            Ok(record)
-        }
+        if body.has_remaining() { Err(malformed()) } else { Ok(record) }
     }
 
     /// The record as a local socket carries it.
@@ -258,8 +239,7 @@ impl Record {
         out.put_u8(self.kind());
         out.put_u32(0);
         self.write_body(&mut out);
-        let length = u32::try_from(out.len() - HEAD)
-            .expect("a record is shorter than a message, which is bounded");
+        let length = u32::try_from(out.len() - HEAD).expect("a record is shorter than a message, which is bounded");
         out[1..HEAD].copy_from_slice(&length.to_be_bytes());
         out.freeze()
     }
@@ -317,41 +297,18 @@ mod tests {
     #[test]
     fn every_record_survives_the_local_socket_byte_by_byte() {
         let records = [
-            Record::Snapshot {
-                through: 9,
-                vt: Bytes::from_static(b"\x1b[H"),
-            },
-            Record::Output {
-                offset: u64::MAX,
-                bytes: Bytes::new(),
-            },
-            Record::Size(Size {
-                cols: 80,
-                rows: 24,
-                x_pixels: 1,
-                y_pixels: 2,
-            }),
-            Record::Input {
-                offset: 1,
-                bytes: Bytes::from_static(b"ls\r"),
-            },
+            Record::Snapshot { through: 9, vt: Bytes::from_static(b"\x1b[H") },
+            Record::Output { offset: u64::MAX, bytes: Bytes::new() },
+            Record::Size(Size { cols: 80, rows: 24, x_pixels: 1, y_pixels: 2 }),
+            Record::Input { offset: 1, bytes: Bytes::from_static(b"ls\r") },
             Record::InputAcknowledged(4),
-            Record::Link {
-                state: LinkState::Down,
-                retry_ms: 250,
-            },
-            Record::Lost {
-                unsent: 1,
-                unknown: 2,
-            },
+            Record::Link { state: LinkState::Down, retry_ms: 250 },
+            Record::Lost { unsent: 1, unknown: 2 },
             Record::Ended(Exit::Status(3)),
             Record::Ended(Exit::Signal(9)),
             Record::Ended(Exit::Reason("daemon stopped".to_owned())),
         ];
-        let wire: Vec<u8> = records
-            .iter()
-            .flat_map(|record| record.to_local())
-            .collect();
+        let wire: Vec<u8> = records.iter().flat_map(|record| record.to_local()).collect();
         let mut buffer = BytesMut::new();
         let mut got = Vec::new();
         for byte in wire {
@@ -373,10 +330,7 @@ mod tests {
     #[test]
     fn a_hostile_length_is_refused_before_it_is_waited_for() {
         let mut buffer = BytesMut::from(&[2, 0x40, 0, 0, 0][..]);
-        assert_eq!(
-            Record::from_local(&mut buffer),
-            Err(RecordError::TooLong(1 << 30))
-        );
+        assert_eq!(Record::from_local(&mut buffer), Err(RecordError::TooLong(1 << 30)));
         let mut buffer = BytesMut::from(&[77, 0, 0, 0, 0][..]);
         assert_eq!(Record::from_local(&mut buffer), Err(RecordError::Kind(77)));
     }

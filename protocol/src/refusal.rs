@@ -120,12 +120,6 @@ mod tests {
         for &refusal in Refusal::ALL {
             assert_eq!(Refusal::from_number(refusal.number(), false), refusal);
         }
-        assert_eq!(
-            Refusal::from_number(999, true),
-            Refusal::Unknown {
-                number: 999,
-                retry: true
-            }
-        );
+        assert_eq!(Refusal::from_number(999, true), Refusal::Unknown { number: 999, retry: true });
     }
 }

@@ -83,10 +83,7 @@ fn params_from_json<M: Method>(params: serde_json::Value) -> Result<Vec<u8>, ser
 }
 
 fn answer_to_json<M: Method>(bytes: &[u8]) -> Result<Box<serde_json::value::RawValue>, Unreadable> {
-    let unreadable = |reason: String| Unreadable {
-        method: M::NAME,
-        reason,
-    };
+    let unreadable = |reason: String| Unreadable { method: M::NAME, reason };
     let answer: M::Answer = postcard::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
     serde_json::value::to_raw_value(&answer).map_err(|e| unreadable(e.to_string()))
 }

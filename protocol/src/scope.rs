@@ -23,14 +23,7 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope of this version.
-    pub const ALL: [Scope; 6] = [
-        Scope::View,
-        Scope::Type,
-        Scope::Files,
-        Scope::Exec,
-        Scope::Forward,
-        Scope::Admin,
-    ];
+    pub const ALL: [Scope; 6] = [Scope::View, Scope::Type, Scope::Files, Scope::Exec, Scope::Forward, Scope::Admin];
 
     /// The name in commands and messages.
     #[must_use]
@@ -131,11 +124,7 @@ mod tests {
         let scopes = Scopes::of(&["exec", "type"]).unwrap();
         assert_eq!(scopes.to_string(), "view,type,exec");
         assert!(scopes.holds(Scope::View) && !scopes.holds(Scope::Admin));
-        assert_eq!(
-            Scopes::INVITED.to_string(),
-            "view,type,files,exec,forward",
-            "admin only when asked for"
-        );
+        assert_eq!(Scopes::INVITED.to_string(), "view,type,files,exec,forward", "admin only when asked for");
         assert_eq!(Scopes::ALL.names().len(), Scope::ALL.len());
         assert_eq!(Scopes::of::<&str>(&[]), Ok(Scopes::NONE));
         assert!(Scopes::of(&["view", "root"]).is_err());

@@ -160,11 +160,7 @@ impl Stream {
     // The writer's side.
 
     fn open_for_writing(&self) -> Result<(), StreamClosed> {
-        if self.fin == Fin::No && self.stopped.is_none() {
-            Ok(())
-        } else {
-            Err(StreamClosed)
-        }
+        if self.fin == Fin::No && self.stopped.is_none() { Ok(()) } else { Err(StreamClosed) }
     }
 
     /// How many bytes the writer may queue now, where `limit` may be queued. It is not called for less than half of that
@@ -199,12 +195,10 @@ impl Stream {
 
     /// Whether a starved writer has room again; true once.
     pub(crate) fn relieved(&mut self, limit: usize) -> bool {
-        self.starved
-            && (self.stopped.is_some() || self.capacity(limit).is_ok_and(|capacity| capacity > 0))
-            && {
-                self.starved = false;
-                true
-            }
+        self.starved && (self.stopped.is_some() || self.capacity(limit).is_ok_and(|capacity| capacity > 0)) && {
+            self.starved = false;
+            true
+        }
     }
 
     pub(crate) fn raise_credit(&mut self, limit: u64) {
@@ -212,12 +206,7 @@ impl Stream {
     }
 
     pub(crate) fn can_send(&self) -> bool {
-        self.stopped.is_none()
-            && if self.queued > 0 {
-                self.credit > self.sent
-            } else {
-                self.fin == Fin::Queued
-            }
+        self.stopped.is_none() && if self.queued > 0 { self.credit > self.sent } else { self.fin == Fin::Queued }
     }
 
     /// Takes at most `most` bytes for a frame; only when [`can_send`](Self::can_send).
@@ -239,10 +228,7 @@ impl Stream {
     fn dequeue(&mut self, most: usize) -> Bytes {
         let mut gathered = BytesMut::new();
         while gathered.len() < most {
-            let front = self
-                .queue
-                .front_mut()
-                .expect("`most` is within what is queued");
+            let front = self.queue.front_mut().expect("`most` is within what is queued");
             let part = front.split_to(front.len().min(most - gathered.len()));
             if front.is_empty() {
                 self.queue.pop_front();
@@ -360,12 +346,7 @@ impl Stream {
     ///
     /// The window doubles when the stream had a whole one and half of it was consumed within two round trips: then it
     /// may be the window that bounds the rate.
-    pub(crate) fn take_credit(
-        &mut self,
-        now: Time,
-        round_trip: Option<Duration>,
-        spare: u64,
-    ) -> u64 {
+    pub(crate) fn take_credit(&mut self, now: Time, round_trip: Option<Duration>, spare: u64) -> u64 {
         self.credit_due = false;
         self.credit_listed = false;
         if self.ended.is_some() {
@@ -432,12 +413,7 @@ pub(crate) struct Turns {
 
 impl Default for Turns {
     fn default() -> Self {
-        Turns {
-            quiet: VecDeque::new(),
-            busy: VecDeque::new(),
-            round: 0,
-            quantum: STREAM_QUANTUM,
-        }
+        Turns { quiet: VecDeque::new(), busy: VecDeque::new(), round: 0, quantum: STREAM_QUANTUM }
     }
 }
 

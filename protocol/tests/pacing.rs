@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use keepline_protocol::Time;
 use keepline_protocol::bounds::{
-    GATHERED_LINK_MAX, MESSAGE_MAX, PACKET_PLAIN_MIN, PACKET_TIME, STREAM_WINDOW,
-    STREAM_WINDOW_FIRST, STREAM_WINDOW_MAX, STREAMS_MAX, WINDOWS_LINK_MAX,
+    GATHERED_LINK_MAX, MESSAGE_MAX, PACKET_PLAIN_MIN, PACKET_TIME, STREAM_WINDOW, STREAM_WINDOW_FIRST,
+    STREAM_WINDOW_MAX, STREAMS_MAX, WINDOWS_LINK_MAX,
 };
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::frame::{Frame, parse_packet};
@@ -42,10 +42,7 @@ struct Slow {
 
 impl Slow {
     fn new(rate: u32, delay_ms: u32) -> Self {
-        let wire = || Wire {
-            free_at: Time::ZERO,
-            under_way: VecDeque::new(),
-        };
+        let wire = || Wire { free_at: Time::ZERO, under_way: VecDeque::new() };
         let mut slow = Slow {
             now: Time::from_epoch(Duration::from_secs(60)),
             rate: rate.into(),
@@ -63,9 +60,7 @@ impl Slow {
         let cursors = [self.links[0].cursors(), self.links[1].cursors()];
         for end in [CLIENT, DAEMON] {
             let peer = cursors[1 - end];
-            self.links[end]
-                .establish(self.now, Cipher::null(), 1, peer)
-                .unwrap();
+            self.links[end].establish(self.now, Cipher::null(), 1, peer).unwrap();
             self.wires[end].under_way.clear();
             self.wires[end].free_at = self.now;
         }
@@ -148,10 +143,7 @@ impl Slow {
 
 fn frames(packet: &[u8]) -> Vec<Frame> {
     let packet = Bytes::copy_from_slice(packet);
-    parse_packet(1, packet)
-        .unwrap()
-        .map(Result::unwrap)
-        .collect()
+    parse_packet(1, packet).unwrap().map(Result::unwrap).collect()
 }
 
 #[test]
@@ -165,23 +157,14 @@ fn a_packet_holds_only_so_much_time_of_the_measured_rate() {
             slow.empty(CLIENT, stream);
         });
         let measured = slow.links[DAEMON].rate().unwrap();
-        assert!(
-            measured.abs_diff(rate.into()) < u64::from(rate) / 8,
-            "{measured} instead of {rate}"
-        );
+        assert!(measured.abs_diff(rate.into()) < u64::from(rate) / 8, "{measured} instead of {rate}");
         let most = (f64::from(rate) * 1.125 * PACKET_TIME.as_secs_f64()) as usize;
         let most = most.max(PACKET_PLAIN_MIN);
         let late = |(at, _): &&(Time, Vec<u8>)| at.since(began) > Duration::from_secs(2);
-        let lengths = slow.written[DAEMON]
-            .iter()
-            .filter(late)
-            .map(|(_, packet)| packet.len());
+        let lengths = slow.written[DAEMON].iter().filter(late).map(|(_, packet)| packet.len());
         let longest = lengths.max().unwrap();
         assert!(longest <= most, "{longest} bytes at {rate} a second");
-        assert!(
-            longest > most.min(60 << 10) / 2,
-            "{longest} bytes at {rate} a second"
-        );
+        assert!(longest > most.min(60 << 10) / 2, "{longest} bytes at {rate} a second");
     }
 }
 
@@ -200,9 +183,7 @@ fn a_key_goes_in_the_next_packet_before_a_transfer_that_waits() {
         slow.fill(DAEMON, flood);
         slow.links[DAEMON].write(key, "k".into()).unwrap();
         // A lower lane that was passed over has its packet first, and no more than that one.
-        let next: Vec<_> = (0..2)
-            .flat_map(|_| frames(&slow.links[DAEMON].poll_packet(slow.now).unwrap()))
-            .collect();
+        let next: Vec<_> = (0..2).flat_map(|_| frames(&slow.links[DAEMON].poll_packet(slow.now).unwrap())).collect();
         let data = |frame: &Frame| match frame {
             Frame::Data { stream, .. } => Some(*stream),
             _ => None,
@@ -210,10 +191,7 @@ fn a_key_goes_in_the_next_packet_before_a_transfer_that_waits() {
         let order: Vec<_> = next.iter().filter_map(data).collect();
         let place = order.iter().position(|stream| *stream == key);
         let place = place.unwrap_or_else(|| panic!("no key in {order:?}"));
-        assert!(
-            order[..place].iter().all(|stream| *stream == bulk),
-            "{order:?}"
-        );
+        assert!(order[..place].iter().all(|stream| *stream == bulk), "{order:?}");
         // Those two packets were taken off the wire.
         slow.links.iter_mut().for_each(Link::carrier_lost);
         slow.join();
@@ -238,13 +216,7 @@ fn a_replayed_frame_is_alone_in_its_packet_and_whole() {
     let mut sent = BTreeMap::new();
     for (_, packet) in &slow.written[DAEMON] {
         for frame in frames(packet) {
-            if let Frame::Data {
-                stream,
-                sequence,
-                payload,
-                ..
-            } = frame
-            {
+            if let Frame::Data { stream, sequence, payload, .. } = frame {
                 sent.insert((stream.lane, sequence), payload);
             }
         }
@@ -259,13 +231,7 @@ fn a_replayed_frame_is_alone_in_its_packet_and_whole() {
     for (_, packet) in &slow.written[DAEMON] {
         let frames = frames(packet);
         for frame in &frames {
-            let Frame::Data {
-                stream,
-                sequence,
-                payload,
-                ..
-            } = frame
-            else {
+            let Frame::Data { stream, sequence, payload, .. } = frame else {
                 continue;
             };
             if let Some(first) = sent.get(&(stream.lane, *sequence)) {
@@ -278,10 +244,7 @@ fn a_replayed_frame_is_alone_in_its_packet_and_whole() {
             }
         }
     }
-    assert!(
-        replayed > 10 && longest > 8 << 10,
-        "{replayed} frames, the longest of {longest} bytes"
-    );
+    assert!(replayed > 10 && longest > 8 << 10, "{replayed} frames, the longest of {longest} bytes");
 }
 
 #[test]
@@ -300,10 +263,7 @@ fn a_window_grows_until_it_fills_the_path_and_no_further() {
         slow.fill(DAEMON, bulk);
         late += slow.empty(CLIENT, bulk) as u64;
     });
-    assert!(
-        late > u64::from(rate) * 95 / 100,
-        "{late} bytes in a second"
-    );
+    assert!(late > u64::from(rate) * 95 / 100, "{late} bytes in a second");
     // When nobody reads any more, what was granted arrives and nothing else.
     let mut unread = 0;
     slow.run(Duration::from_secs(3), |slow| {
@@ -311,10 +271,7 @@ fn a_window_grows_until_it_fills_the_path_and_no_further() {
     });
     unread += slow.empty(CLIENT, bulk) as u64;
     let most = STREAM_WINDOW_MAX[Lane::Bulk.index()];
-    assert!(
-        unread > STREAM_WINDOW[Lane::Bulk.index()] && unread <= most,
-        "{unread} bytes"
-    );
+    assert!(unread > STREAM_WINDOW[Lane::Bulk.index()] && unread <= most, "{unread} bytes");
 }
 
 #[test]
@@ -337,17 +294,10 @@ fn unread_streams_cost_a_link_its_bound_and_others_nothing() {
     let first = slow.empty(CLIENT, unread[0]) as u64;
     assert_eq!(first, STREAM_WINDOW[Lane::Interactive.index()]);
     // What was freed is there for others.
-    let held: u64 = unread[1..]
-        .iter()
-        .map(|stream| slow.empty(CLIENT, *stream) as u64)
-        .sum();
+    let held: u64 = unread[1..].iter().map(|stream| slow.empty(CLIENT, *stream) as u64).sum();
     let most = WINDOWS_LINK_MAX + 200 * STREAM_WINDOW_FIRST;
     assert!(first + held <= most, "{} bytes were held", first + held);
-    assert!(
-        first + held > most * 9 / 10,
-        "{} bytes were held",
-        first + held
-    );
+    assert!(first + held > most * 9 / 10, "{} bytes were held", first + held);
 }
 
 #[test]
@@ -361,8 +311,7 @@ fn an_end_opens_no_more_streams_than_its_peer_takes() {
         })
         .collect();
     slow.run(Duration::from_secs(1), |_| {});
-    let opened =
-        |slow: &Slow, stream: usize| slow.events[DAEMON].contains(&Event::Opened(streams[stream]));
+    let opened = |slow: &Slow, stream: usize| slow.events[DAEMON].contains(&Event::Opened(streams[stream]));
     assert!(opened(&slow, STREAMS_MAX - 1) && !opened(&slow, STREAMS_MAX));
     slow.links[CLIENT].reset(streams[5], 1);
     slow.run(Duration::from_secs(1), |_| {});
@@ -375,10 +324,7 @@ fn large_messages_wait_for_their_turn_to_be_gathered() {
     let streams: Vec<_> = (0..6).map(|_| slow.open(Lane::Control)).collect();
     let at_once = GATHERED_LINK_MAX as usize / MESSAGE_MAX;
     for (index, stream) in streams.iter().enumerate() {
-        assert_eq!(
-            slow.links[DAEMON].gather(*stream, MESSAGE_MAX),
-            index < at_once
-        );
+        assert_eq!(slow.links[DAEMON].gather(*stream, MESSAGE_MAX), index < at_once);
     }
     // A small one needs no turn.
     let small = slow.open(Lane::Control);
@@ -387,10 +333,7 @@ fn large_messages_wait_for_their_turn_to_be_gathered() {
     assert!(slow.links[DAEMON].gather(streams[0], 0));
     slow.links[DAEMON].reset(streams[1], 1);
     slow.run(MILLISECOND, |_| {});
-    let readable: Vec<_> = streams[4..]
-        .iter()
-        .map(|stream| Event::Readable(*stream))
-        .collect();
+    let readable: Vec<_> = streams[4..].iter().map(|stream| Event::Readable(*stream)).collect();
     assert_eq!(slow.events[DAEMON], readable);
     assert!(slow.links[DAEMON].gather(streams[4], MESSAGE_MAX));
     assert!(slow.links[DAEMON].gather(streams[5], MESSAGE_MAX));

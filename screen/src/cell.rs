@@ -30,48 +30,28 @@ pub(crate) enum Content {
 }
 
 impl Cell {
-    pub(crate) const BLANK: Cell = Cell {
-        content: b' ' as u32,
-        foreground: 0,
-        background: 0,
-        look: 0,
-    };
+    pub(crate) const BLANK: Cell = Cell { content: b' ' as u32, foreground: 0, background: 0, look: 0 };
 
     /// What erasing leaves with this pen: its background.
     pub(crate) fn erased(self) -> Cell {
-        Cell {
-            background: self.background,
-            ..Cell::BLANK
-        }
+        Cell { background: self.background, ..Cell::BLANK }
     }
 
     pub(crate) fn with_char(self, c: char, wide: bool) -> Cell {
-        Cell {
-            content: u32::from(c) | if wide { WIDE } else { 0 },
-            ..self
-        }
+        Cell { content: u32::from(c) | if wide { WIDE } else { 0 }, ..self }
     }
 
     pub(crate) fn with_ascii(self, byte: u8) -> Cell {
-        Cell {
-            content: u32::from(byte),
-            ..self
-        }
+        Cell { content: u32::from(byte), ..self }
     }
 
     pub(crate) fn with_cluster(self, cluster: u32, wide: bool) -> Cell {
-        Cell {
-            content: cluster | CLUSTER | if wide { WIDE } else { 0 },
-            ..self
-        }
+        Cell { content: cluster | CLUSTER | if wide { WIDE } else { 0 }, ..self }
     }
 
     /// The right half of this cell.
     pub(crate) fn spacer(self) -> Cell {
-        Cell {
-            content: SPACER,
-            ..self
-        }
+        Cell { content: SPACER, ..self }
     }
 
     pub(crate) fn content(self) -> Content {
@@ -95,25 +75,17 @@ impl Cell {
 
     /// Columns that the cell takes; 0 for a right half.
     pub(crate) fn width(self) -> usize {
-        if self.is_spacer() {
-            0
-        } else {
-            1 + usize::from(self.is_wide())
-        }
+        if self.is_spacer() { 0 } else { 1 + usize::from(self.is_wide()) }
     }
 
     /// The cell without its text.
     pub(crate) fn style(self) -> Cell {
-        Cell {
-            content: b' '.into(),
-            ..self
-        }
+        Cell { content: b' '.into(), ..self }
     }
 
     #[inline]
     pub(crate) fn same_style(self, other: Cell) -> bool {
-        (self.foreground, self.background, self.look)
-            == (other.foreground, other.background, other.look)
+        (self.foreground, self.background, self.look) == (other.foreground, other.background, other.look)
     }
 
     /// Whether text of this pen is plain ASCII text of a row.
@@ -127,11 +99,7 @@ impl Cell {
 
     pub(crate) fn set_attributes(&mut self, attributes: Attributes, on: bool) {
         let bits = u32::from(attributes.bits());
-        self.look = if on {
-            self.look | bits
-        } else {
-            self.look & !bits
-        };
+        self.look = if on { self.look | bits } else { self.look & !bits };
     }
 
     pub(crate) fn underline(self) -> Underline {

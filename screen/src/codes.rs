@@ -41,16 +41,9 @@ fn put_color(codes: &mut String, color: Color, base: u16) {
     match color {
         Color::Default => {}
         Color::Index(index @ 0..8) => put_numbers(codes, ";", &[base + u16::from(index)], ';'),
-        Color::Index(index @ 8..16) => {
-            put_numbers(codes, ";", &[base + 52 + u16::from(index)], ';')
-        }
+        Color::Index(index @ 8..16) => put_numbers(codes, ";", &[base + 52 + u16::from(index)], ';'),
         Color::Index(index) => put_numbers(codes, ";", &[base + 8, 5, index.into()], ';'),
-        Color::Rgb(r, g, b) => put_numbers(
-            codes,
-            ";",
-            &[base + 8, 2, r.into(), g.into(), b.into()],
-            ';',
-        ),
+        Color::Rgb(r, g, b) => put_numbers(codes, ";", &[base + 8, 2, r.into(), g.into(), b.into()], ';'),
     }
 }
 

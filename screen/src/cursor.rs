@@ -35,8 +35,8 @@ impl Charset {
 
     pub(crate) fn map(self, c: char) -> char {
         const GRAPHICS: [char; 32] = [
-            ' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺',
-            '⎻', '─', '⎼', '⎽', '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
+            ' ', '◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺', '⎻', '─', '⎼', '⎽',
+            '├', '┤', '┴', '┬', '│', '≤', '≥', 'π', '≠', '£', '·',
         ];
         match (self, c) {
             (Charset::Graphics, '_'..='~') => GRAPHICS[c as usize - '_' as usize],
@@ -75,13 +75,6 @@ pub(crate) struct Cursor {
 
 impl Default for Cursor {
     fn default() -> Self {
-        Cursor {
-            row: 0,
-            column: 0,
-            pending: false,
-            origin: false,
-            pen: Cell::BLANK,
-            charsets: Charsets::default(),
-        }
+        Cursor { row: 0, column: 0, pending: false, origin: false, pen: Cell::BLANK, charsets: Charsets::default() }
     }
 }

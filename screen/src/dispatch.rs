@@ -221,11 +221,7 @@ impl Model {
             'n' if numbers.at(0) == 4 => self.modify_other_keys = 0,
             'c' if numbers.at(0) == 0 => self.reply("\x1b[>0;400;0c"),
             'q' if numbers.at(0) == 0 => {
-                self.reply(concat!(
-                    "\x1bP>|keepline(",
-                    env!("CARGO_PKG_VERSION"),
-                    ")\x1b\\"
-                ));
+                self.reply(concat!("\x1bP>|keepline(", env!("CARGO_PKG_VERSION"), ")\x1b\\"));
             }
             _ => {}
         }

@@ -95,18 +95,10 @@ impl Model {
     /// The rows and columns of a rectangle, given from 1 as the program counts them; 0 for the first or last.
     pub(crate) fn rectangle(&self, numbers: [usize; 4]) -> Option<(Range<usize>, Range<usize>)> {
         let all = Margins::all(self.columns, self.rows);
-        let within = if self.cursor.origin {
-            self.margins
-        } else {
-            all
-        };
+        let within = if self.cursor.origin { self.margins } else { all };
         let first = |number: usize, from: usize| from + number.max(1) - 1;
         let last = |number: usize, from: usize, to: usize| {
-            if number == 0 {
-                to + 1
-            } else {
-                from.saturating_add(number).min(to + 1)
-            }
+            if number == 0 { to + 1 } else { from.saturating_add(number).min(to + 1) }
         };
         let [top, left, bottom, right] = numbers;
         let rows = first(top, within.top)..last(bottom, within.top, within.bottom);
@@ -145,9 +137,8 @@ impl Model {
         };
         let width = columns.len().min(to_columns.len());
         let grid = self.grid();
-        let copies: Vec<Vec<Cell>> = rows
-            .map(|row| grid[row].cells_between(columns.start, columns.start + width))
-            .collect();
+        let copies: Vec<Vec<Cell>> =
+            rows.map(|row| grid[row].cells_between(columns.start, columns.start + width)).collect();
         for (row, cells) in to_rows.zip(copies) {
             grid[row].copy_columns(to_columns.start, &cells);
             grid.unwrap(row, to_columns.start + width);

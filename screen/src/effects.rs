@@ -13,10 +13,7 @@ impl Effects {
     /// All answers in one piece.
     #[must_use]
     pub fn reply_bytes(&self) -> Vec<u8> {
-        self.replies
-            .iter()
-            .flat_map(|reply| reply.bytes.iter().copied())
-            .collect()
+        self.replies.iter().flat_map(|reply| reply.bytes.iter().copied()).collect()
     }
 }
 

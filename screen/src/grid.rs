@@ -17,11 +17,7 @@ impl Grid {
     pub(crate) fn new(columns: usize, rows: usize) -> Self {
         let mut rows_of_grid = Vec::new();
         rows_of_grid.resize_with(rows, Row::default);
-        Grid {
-            rows: rows_of_grid,
-            order: (0..rows as u16).collect(),
-            columns,
-        }
+        Grid { rows: rows_of_grid, order: (0..rows as u16).collect(), columns }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -33,8 +29,7 @@ impl Grid {
     }
 
     pub(crate) fn is_blank(&self) -> bool {
-        self.iter()
-            .all(|row| row.content_len() == 0 && row.wrap == Wrap::No)
+        self.iter().all(|row| row.content_len() == 0 && row.wrap == Wrap::No)
     }
 
     /// Blanks all.
@@ -44,9 +39,7 @@ impl Grid {
 
     /// Rows from the top down to the last that is not blank.
     pub(crate) fn used(&self) -> usize {
-        self.iter()
-            .rposition(|row| row.content_len() > 0)
-            .map_or(0, |last| last + 1)
+        self.iter().rposition(|row| row.content_len() > 0).map_or(0, |last| last + 1)
     }
 
     /// Gives the buffer another size without reflow: rows go or come at the bottom, columns at the right.
@@ -64,11 +57,7 @@ impl Grid {
         if let Some(last) = kept.last_mut() {
             last.wrap = Wrap::No;
         }
-        *self = Grid {
-            rows: kept,
-            order: (0..rows as u16).collect(),
-            columns,
-        };
+        *self = Grid { rows: kept, order: (0..rows as u16).collect(), columns };
     }
 
     /// Rows move up by `count`, and blank ones come at the bottom.
@@ -102,13 +91,7 @@ impl Grid {
     }
 
     /// The same between two columns.
-    pub(crate) fn scroll_columns_up(
-        &mut self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        count: usize,
-        blank: Cell,
-    ) {
+    pub(crate) fn scroll_columns_up(&mut self, rows: Range<usize>, columns: Range<usize>, count: usize, blank: Cell) {
         let count = count.min(rows.len());
         for place in rows.start..rows.end - count {
             let cells = self[place + count].cells_between(columns.start, columns.end);
@@ -121,13 +104,7 @@ impl Grid {
     }
 
     /// The same between two columns.
-    pub(crate) fn scroll_columns_down(
-        &mut self,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        count: usize,
-        blank: Cell,
-    ) {
+    pub(crate) fn scroll_columns_down(&mut self, rows: Range<usize>, columns: Range<usize>, count: usize, blank: Cell) {
         let count = count.min(rows.len());
         for place in (rows.start + count..rows.end).rev() {
             let cells = self[place - count].cells_between(columns.start, columns.end);

@@ -18,10 +18,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            history_bytes: crate::bounds::HISTORY_BYTES,
-            history_lines: crate::bounds::HISTORY_LINES,
-        }
+        Limits { history_bytes: crate::bounds::HISTORY_BYTES, history_lines: crate::bounds::HISTORY_LINES }
     }
 }
 
@@ -37,13 +34,7 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn new(limits: Limits) -> Self {
-        History {
-            lines: VecDeque::new(),
-            bytes: 0,
-            first: 0,
-            epoch: 0,
-            limits,
-        }
+        History { lines: VecDeque::new(), bytes: 0, first: 0, epoch: 0, limits }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -72,8 +63,7 @@ impl History {
     pub(crate) fn push(&mut self, line: Packed) {
         self.bytes += line.memory() + ENTRY;
         self.lines.push_back(line);
-        while self.bytes > self.limits.history_bytes || self.lines.len() > self.limits.history_lines
-        {
+        while self.bytes > self.limits.history_bytes || self.lines.len() > self.limits.history_lines {
             let Some(oldest) = self.lines.pop_front() else {
                 break;
             };
@@ -83,12 +73,7 @@ impl History {
     }
 
     /// Starts a new range of ids with these lines.
-    pub(crate) fn begin(
-        &mut self,
-        epoch: u64,
-        first: u64,
-        lines: impl IntoIterator<Item = Packed>,
-    ) {
+    pub(crate) fn begin(&mut self, epoch: u64, first: u64, lines: impl IntoIterator<Item = Packed>) {
         self.lines.clear();
         self.bytes = 0;
         self.first = first;

@@ -136,12 +136,7 @@ impl Model {
     /// DECSTR.
     pub(crate) fn soft_reset(&mut self) {
         let keep = self.cursor;
-        self.cursor = Cursor {
-            row: keep.row,
-            column: keep.column,
-            pending: keep.pending,
-            ..Cursor::default()
-        };
+        self.cursor = Cursor { row: keep.row, column: keep.column, pending: keep.pending, ..Cursor::default() };
         self.saved[self.shown] = Cursor::default();
         self.single_shift = None;
         self.margins = Margins::all(self.columns, self.rows);
@@ -175,18 +170,11 @@ impl Model {
 
     /// The column at which text written at the cursor wraps.
     pub(crate) fn right_limit(&self) -> usize {
-        if self.cursor.column <= self.margins.right {
-            self.margins.right
-        } else {
-            self.columns - 1
-        }
+        if self.cursor.column <= self.margins.right { self.margins.right } else { self.columns - 1 }
     }
 
     pub(crate) fn reply(&mut self, bytes: impl Into<Vec<u8>>) {
-        self.effects.replies.push(Reply {
-            at: self.at,
-            bytes: bytes.into(),
-        });
+        self.effects.replies.push(Reply { at: self.at, bytes: bytes.into() });
     }
 
     pub(crate) fn event(&mut self, event: Event) {
@@ -228,26 +216,17 @@ impl Model {
         let rows = self.grids.iter().flat_map(Grid::iter);
         let styled = rows.filter(|row| row.plain().is_none());
         let pens = [self.cursor.pen, self.saved[0].pen, self.saved[1].pen];
-        self.tables
-            .collect(styled.flat_map(|row| row.cells()).chain(pens));
+        self.tables.collect(styled.flat_map(|row| row.cells()).chain(pens));
     }
 
     /// The place of the cursor as marks name it.
     pub(crate) fn place(&self) -> Place {
-        Place {
-            line: self.history.end() + self.cursor.row as u64,
-            column: self.cursor.column,
-        }
+        Place { line: self.history.end() + self.cursor.row as u64, column: self.cursor.column }
     }
 }
 
 impl Margins {
     pub(crate) fn all(columns: usize, rows: usize) -> Self {
-        Margins {
-            top: 0,
-            bottom: rows - 1,
-            left: 0,
-            right: columns - 1,
-        }
+        Margins { top: 0, bottom: rows - 1, left: 0, right: columns - 1 }
     }
 }

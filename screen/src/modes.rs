@@ -81,12 +81,7 @@ pub struct Modes {
 
 impl Default for Modes {
     fn default() -> Self {
-        Modes {
-            flags: ModeFlags::AUTOWRAP | ModeFlags::CURSOR_VISIBLE,
-            mouse: 0,
-            mouse_encoding: 0,
-            cursor_style: 0,
-        }
+        Modes { flags: ModeFlags::AUTOWRAP | ModeFlags::CURSOR_VISIBLE, mouse: 0, mouse_encoding: 0, cursor_style: 0 }
     }
 }
 

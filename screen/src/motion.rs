@@ -34,11 +34,7 @@ impl Model {
     pub(crate) fn carriage_return(&mut self) {
         let left = self.margins.left;
         self.cursor.pending = false;
-        self.cursor.column = if self.cursor.origin || self.cursor.column >= left {
-            left
-        } else {
-            0
-        };
+        self.cursor.column = if self.cursor.origin || self.cursor.column >= left { left } else { 0 };
     }
 
     fn within_side_margins(&self) -> bool {
@@ -83,16 +79,10 @@ impl Model {
 
     /// The rows between the margins go up. What leaves the top of the main screen is history.
     pub(crate) fn scroll_up(&mut self, count: usize) {
-        let Margins {
-            top,
-            bottom,
-            left,
-            right,
-        } = self.margins;
+        let Margins { top, bottom, left, right } = self.margins;
         let blank = self.erased();
         if !self.full_width() {
-            self.grid()
-                .scroll_columns_up(top..bottom + 1, left..right + 1, count, blank);
+            self.grid().scroll_columns_up(top..bottom + 1, left..right + 1, count, blank);
             return;
         }
         if self.shown == 0 && top == 0 {
@@ -106,18 +96,12 @@ impl Model {
 
     /// The rows between the margins go down.
     pub(crate) fn scroll_down(&mut self, count: usize) {
-        let Margins {
-            top,
-            bottom,
-            left,
-            right,
-        } = self.margins;
+        let Margins { top, bottom, left, right } = self.margins;
         let blank = self.erased();
         if self.full_width() {
             self.grid().scroll_down(top..bottom + 1, count, blank);
         } else {
-            self.grid()
-                .scroll_columns_down(top..bottom + 1, left..right + 1, count, blank);
+            self.grid().scroll_columns_down(top..bottom + 1, left..right + 1, count, blank);
         }
     }
 
@@ -133,12 +117,7 @@ impl Model {
 
     /// IL and DL: the rows from the cursor's to the bottom margin go down or up.
     pub(crate) fn shift_rows(&mut self, down: bool, count: usize) {
-        let Margins {
-            top,
-            bottom,
-            left,
-            right,
-        } = self.margins;
+        let Margins { top, bottom, left, right } = self.margins;
         let row = self.cursor.row;
         if !(top..=bottom).contains(&row) || !self.within_side_margins() {
             return;
@@ -164,11 +143,7 @@ impl Model {
         if outside || !self.within_side_margins() {
             return;
         }
-        let rows = if all_rows {
-            margins.top..=margins.bottom
-        } else {
-            self.cursor.row..=self.cursor.row
-        };
+        let rows = if all_rows { margins.top..=margins.bottom } else { self.cursor.row..=self.cursor.row };
         let (to, blank) = (margins.right + 1, self.erased());
         let grid = self.grid();
         for row in rows {
@@ -183,12 +158,7 @@ impl Model {
 
     /// CUP in the terms of the origin mode, from 0.
     pub(crate) fn go_to(&mut self, row: usize, column: usize) {
-        let Margins {
-            top,
-            bottom,
-            left,
-            right,
-        } = self.margins;
+        let Margins { top, bottom, left, right } = self.margins;
         let cursor = &mut self.cursor;
         cursor.pending = false;
         if cursor.origin {
@@ -202,17 +172,9 @@ impl Model {
 
     /// Row and column of the cursor as [`go_to`](Self::go_to) takes them.
     pub(crate) fn position(&self) -> (usize, usize) {
-        let Cursor {
-            row,
-            column,
-            origin,
-            ..
-        } = self.cursor;
+        let Cursor { row, column, origin, .. } = self.cursor;
         if origin {
-            (
-                row.saturating_sub(self.margins.top),
-                column.saturating_sub(self.margins.left),
-            )
+            (row.saturating_sub(self.margins.top), column.saturating_sub(self.margins.left))
         } else {
             (row, column)
         }
@@ -220,51 +182,33 @@ impl Model {
 
     pub(crate) fn up(&mut self, count: usize) {
         let row = self.cursor.row;
-        let top = if row >= self.margins.top {
-            self.margins.top
-        } else {
-            0
-        };
+        let top = if row >= self.margins.top { self.margins.top } else { 0 };
         self.cursor.row = row.saturating_sub(count).max(top);
         self.cursor.pending = false;
     }
 
     pub(crate) fn down(&mut self, count: usize) {
         let row = self.cursor.row;
-        let bottom = if row <= self.margins.bottom {
-            self.margins.bottom
-        } else {
-            self.rows - 1
-        };
+        let bottom = if row <= self.margins.bottom { self.margins.bottom } else { self.rows - 1 };
         self.cursor.row = row.saturating_add(count).min(bottom);
         self.cursor.pending = false;
     }
 
     pub(crate) fn forward(&mut self, count: usize) {
-        self.cursor.column = self
-            .cursor
-            .column
-            .saturating_add(count)
-            .min(self.right_limit());
+        self.cursor.column = self.cursor.column.saturating_add(count).min(self.right_limit());
         self.cursor.pending = false;
     }
 
     /// CUB and BS; in reverse wrap mode they go on at the end of the row above, and above the top at the bottom.
     pub(crate) fn back(&mut self, mut count: usize) {
-        let reverse = self
-            .modes
-            .has(ModeFlags::REVERSE_WRAP | ModeFlags::AUTOWRAP);
+        let reverse = self.modes.has(ModeFlags::REVERSE_WRAP | ModeFlags::AUTOWRAP);
         if reverse && self.cursor.pending {
             count -= 1;
         }
         self.cursor.pending = false;
         loop {
             let column = self.cursor.column;
-            let left = if column >= self.margins.left {
-                self.margins.left
-            } else {
-                0
-            };
+            let left = if column >= self.margins.left { self.margins.left } else { 0 };
             let step = count.min(column - left);
             self.cursor.column -= step;
             count -= step;
@@ -294,11 +238,7 @@ impl Model {
 
     pub(crate) fn tab_back(&mut self, count: usize) {
         self.cursor.pending = false;
-        let left = if self.cursor.origin {
-            self.margins.left
-        } else {
-            0
-        };
+        let left = if self.cursor.origin { self.margins.left } else { 0 };
         for _ in 0..count.min(self.columns) {
             let column = self.cursor.column;
             let next = (left..column).rev().find(|column| self.tabs[*column]);
@@ -309,11 +249,7 @@ impl Model {
     /// DECSTBM, rows from 1; 0 for the first or last.
     pub(crate) fn set_rows(&mut self, top: usize, bottom: usize) {
         let top = top.max(1);
-        let bottom = if bottom == 0 {
-            self.rows
-        } else {
-            bottom.min(self.rows)
-        };
+        let bottom = if bottom == 0 { self.rows } else { bottom.min(self.rows) };
         if top < bottom || top == 1 && bottom == self.rows {
             self.margins.top = top - 1;
             self.margins.bottom = bottom - 1;
@@ -324,11 +260,7 @@ impl Model {
     /// DECSLRM, columns from 1; 0 for the first or last.
     pub(crate) fn set_columns(&mut self, left: usize, right: usize) {
         let left = left.max(1);
-        let right = if right == 0 {
-            self.columns
-        } else {
-            right.min(self.columns)
-        };
+        let right = if right == 0 { self.columns } else { right.min(self.columns) };
         if left < right {
             self.margins.left = left - 1;
             self.margins.right = right - 1;

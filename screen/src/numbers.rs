@@ -19,19 +19,11 @@ impl Numbers {
     /// too many numbers.
     #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut numbers = Numbers {
-            values: [0; MAX],
-            length: 0,
-            joined: 0,
-        };
+        let mut numbers = Numbers { values: [0; MAX], length: 0, joined: 0 };
         let mut value = 0u16;
         for byte in bytes {
             match byte {
-                b'0'..=b'9' => {
-                    value = value
-                        .saturating_mul(10)
-                        .saturating_add(u16::from(byte - b'0'))
-                }
+                b'0'..=b'9' => value = value.saturating_mul(10).saturating_add(u16::from(byte - b'0')),
                 b':' | b';' if numbers.length + 1 < MAX => {
                     numbers.values[numbers.length] = value;
                     numbers.length += 1;
@@ -97,11 +89,7 @@ impl Numbers {
 
 impl From<&Params> for Numbers {
     fn from(params: &Params) -> Self {
-        let mut numbers = Numbers {
-            values: [0; MAX],
-            length: 0,
-            joined: 0,
-        };
+        let mut numbers = Numbers { values: [0; MAX], length: 0, joined: 0 };
         for param in params {
             for (index, value) in param.iter().enumerate() {
                 if numbers.length < MAX {

@@ -103,12 +103,7 @@ impl Packed {
         let mut text = text;
         if run.0 == Cell::BLANK {
             // Blanks at the end are not kept, as of any row.
-            let blanks = text
-                .iter()
-                .rev()
-                .take(run.1)
-                .take_while(|byte| **byte == b' ')
-                .count();
+            let blanks = text.iter().rev().take(run.1).take_while(|byte| **byte == b' ').count();
             text = &text[..text.len() - blanks];
         } else {
             put_run(&mut styles, before, run.0, run.1, tables);
@@ -130,12 +125,7 @@ impl Packed {
     }
 
     /// Adds the row's text and styles if all of it is ASCII; else does nothing and says so.
-    pub(crate) fn append_ascii(
-        &self,
-        text: &mut Vec<u8>,
-        runs: &mut Runs,
-        tables: &mut Tables,
-    ) -> bool {
+    pub(crate) fn append_ascii(&self, text: &mut Vec<u8>, runs: &mut Runs, tables: &mut Tables) -> bool {
         if let Some(plain) = self.plain() {
             text.extend_from_slice(plain);
             runs.push_back((Cell::BLANK, plain.len()));
@@ -202,17 +192,9 @@ impl Packed {
         if let Some(text) = self.plain() {
             // Only printable characters are ever packed so, but the bytes may come from elsewhere.
             let printable = |byte: &u8| {
-                if (0x20..0x7f).contains(byte) {
-                    *byte
-                } else {
-                    b' '
-                }
+                if (0x20..0x7f).contains(byte) { *byte } else { b' ' }
             };
-            cells.extend(
-                text.iter()
-                    .take(max)
-                    .map(|byte| Cell::BLANK.with_ascii(printable(byte))),
-            );
+            cells.extend(text.iter().take(max).map(|byte| Cell::BLANK.with_ascii(printable(byte))));
             return;
         }
         let mut reader = Reader(&self.0[1..]);
@@ -246,10 +228,7 @@ impl Packed {
             }
             let (run, behind) = rest.split_at_mut(columns.min(rest.len()));
             for cell in run {
-                *cell = Cell {
-                    content: cell.content,
-                    ..pen
-                };
+                *cell = Cell { content: cell.content, ..pen };
             }
             rest = behind;
         }
@@ -399,10 +378,7 @@ impl<'a> Reader<'a> {
                 0xe0..0xf0 => 3,
                 _ => 4,
             };
-            let c = std::str::from_utf8(self.take(length)?)
-                .ok()?
-                .chars()
-                .next()?;
+            let c = std::str::from_utf8(self.take(length)?).ok()?.chars().next()?;
             Cell::BLANK.with_char(if c.is_control() { ' ' } else { c }, wide)
         };
         Some((cell, wide))

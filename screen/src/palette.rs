@@ -11,8 +11,8 @@ pub(crate) const BACKGROUND: u16 = 257;
 pub(crate) const CURSOR: u16 = 258;
 
 const ANSI: [u32; 16] = [
-    0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5,
-    0x7f_7f7f, 0xff_0000, 0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
+    0x00_0000, 0xcd_0000, 0x00_cd00, 0xcd_cd00, 0x00_00ee, 0xcd_00cd, 0x00_cdcd, 0xe5_e5e5, 0x7f_7f7f, 0xff_0000,
+    0x00_ff00, 0xff_ff00, 0x5c_5cff, 0xff_00ff, 0x00_ffff, 0xff_ffff,
 ];
 
 /// The default colour with this number: 0 to 255 the palette, then foreground, background, cursor.
@@ -58,9 +58,7 @@ pub(crate) fn parse_color(text: &str) -> Option<Rgb> {
 
 fn number(digits: &str) -> Option<u32> {
     let hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    (hex && (1..=4).contains(&digits.len()))
-        .then(|| u32::from_str_radix(digits, 16).ok())
-        .flatten()
+    (hex && (1..=4).contains(&digits.len())).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
 #[cfg(test)]

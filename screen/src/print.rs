@@ -37,11 +37,7 @@ impl Model {
             self.cursor.pending = end == limit;
             self.cursor.column = end.min(limit - 1);
             // Without wrapping only the last character stays in the last column.
-            run = if rest.is_empty() || self.modes.has(ModeFlags::AUTOWRAP) {
-                rest
-            } else {
-                &rest[rest.len() - 1..]
-            };
+            run = if rest.is_empty() || self.modes.has(ModeFlags::AUTOWRAP) { rest } else { &rest[rest.len() - 1..] };
         }
     }
 
@@ -76,11 +72,7 @@ impl Model {
     pub(crate) fn print(&mut self, c: char) {
         let charsets = &self.cursor.charsets;
         let set = self.single_shift.take().unwrap_or(charsets.active);
-        self.place_char(if c.is_ascii() {
-            charsets.set(set).map(c)
-        } else {
-            c
-        });
+        self.place_char(if c.is_ascii() { charsets.set(set).map(c) } else { c });
     }
 
     fn place_char(&mut self, c: char) {

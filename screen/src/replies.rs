@@ -92,9 +92,7 @@ impl Model {
             "r" => format!("{};{}", margins.top + 1, margins.bottom + 1),
             "s" => format!("{};{}", margins.left + 1, margins.right + 1),
             " q" => self.modes.cursor_style.to_string(),
-            "\"q" => {
-                u8::from(self.cursor.pen.attributes().contains(Attributes::PROTECTED)).to_string()
-            }
+            "\"q" => u8::from(self.cursor.pen.attributes().contains(Attributes::PROTECTED)).to_string(),
             "\"p" => "62;1".to_owned(),
             "t" => self.rows.to_string(),
             _ => return self.reply("\x1bP0$r\x1b\\"),
@@ -127,8 +125,6 @@ impl Model {
     pub(crate) fn report_color(&mut self, prefix: &str, number: u16, terminator: &str) {
         let set = self.palette.get(&number).copied();
         let [r, g, b] = set.unwrap_or_else(|| crate::palette::default_color(number));
-        self.reply(format!(
-            "\x1b]{prefix};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{terminator}"
-        ));
+        self.reply(format!("\x1b]{prefix};rgb:{r:02x}{r:02x}/{g:02x}{g:02x}/{b:02x}{b:02x}{terminator}"));
     }
 }

@@ -45,11 +45,7 @@ impl Model {
 
     fn resize_alternate(&mut self, columns: usize, rows: usize) {
         let shown = self.shown == 1;
-        let surplus = if shown {
-            (self.cursor.row + 1).saturating_sub(rows)
-        } else {
-            0
-        };
+        let surplus = if shown { (self.cursor.row + 1).saturating_sub(rows) } else { 0 };
         if surplus > 0 {
             let all = 0..self.rows;
             self.grids[1].scroll_up(all, surplus, Cell::BLANK);
@@ -76,28 +72,14 @@ impl Model {
         let used = self.grids[0].used().max(cursor.row + 1);
         let full = used == self.rows;
 
-        let point = |line: usize, column: usize| Point {
-            line,
-            column,
-            mapped: None,
-        };
-        let of_cursor = |cursor: &Cursor| {
-            point(
-                kept + cursor.row,
-                cursor.column + usize::from(cursor.pending),
-            )
-        };
+        let point = |line: usize, column: usize| Point { line, column, mapped: None };
+        let of_cursor = |cursor: &Cursor| point(kept + cursor.row, cursor.column + usize::from(cursor.pending));
         let of_place = |place: &Place| {
             let line = place.line.checked_sub(first)?;
             Some(point(usize::try_from(line).ok()?, place.column))
         };
-        let mut points = vec![
-            point(kept, 0),
-            of_cursor(&cursor),
-            of_cursor(&self.saved[0]),
-        ];
-        let places =
-            [self.marks.output, self.marks.end].map(|place| place.as_ref().and_then(of_place));
+        let mut points = vec![point(kept, 0), of_cursor(&cursor), of_cursor(&self.saved[0])];
+        let places = [self.marks.output, self.marks.end].map(|place| place.as_ref().and_then(of_place));
         points.extend(places.iter().flatten());
 
         let mut lines = self.history.take();
@@ -113,34 +95,22 @@ impl Model {
         };
         let before = lines.len();
         reflow.run(lines);
-        let Reflow {
-            mut out, points, ..
-        } = reflow;
+        let Reflow { mut out, points, .. } = reflow;
         let total = out.len();
         // A place below all lines stays as far below them.
-        let place = |point: &Point| {
-            point
-                .mapped
-                .unwrap_or((total + point.line - before.min(point.line), point.column))
-        };
+        let place = |point: &Point| point.mapped.unwrap_or((total + point.line - before.min(point.line), point.column));
 
         let (anchor, _) = place(&points[0]);
         let (cursor_line, _) = place(&points[1]);
         // What was full stays full; else the top stays, if all fits.
-        let top = if full || total - anchor > rows {
-            total.saturating_sub(rows)
-        } else {
-            anchor
-        };
+        let top = if full || total - anchor > rows { total.saturating_sub(rows) } else { anchor };
         let top = top.min(cursor_line);
 
         let set = |cursor: &mut Cursor, point: &Point| {
             let (line, column) = place(point);
             cursor.row = line.saturating_sub(top).min(rows - 1);
             // Only text that ends in the last column leaves a cursor waiting there.
-            let waits = out
-                .get(line)
-                .is_some_and(|line| line.columns() == columns && line.wrap() == Wrap::No);
+            let waits = out.get(line).is_some_and(|line| line.columns() == columns && line.wrap() == Wrap::No);
             cursor.pending = column == columns && waits && line >= top;
             cursor.column = column.min(columns - 1);
         };
@@ -149,16 +119,10 @@ impl Model {
         }
         set(&mut self.saved[0], &points[2]);
         let mut marked = points[3..].iter();
-        for (mark, was) in [&mut self.marks.output, &mut self.marks.end]
-            .into_iter()
-            .zip(places)
-        {
+        for (mark, was) in [&mut self.marks.output, &mut self.marks.end].into_iter().zip(places) {
             *mark = was.and_then(|_| marked.next()).map(|point| {
                 let (line, column) = place(point);
-                Place {
-                    line: line as u64,
-                    column: column.min(columns - 1),
-                }
+                Place { line: line as u64, column: column.min(columns - 1) }
             });
         }
 
@@ -173,13 +137,7 @@ impl Model {
     }
 
     /// Makes a row what was packed; `cells` is room to work in.
-    pub(crate) fn load_row(
-        &mut self,
-        grid: usize,
-        place: usize,
-        line: &Packed,
-        cells: &mut Vec<Cell>,
-    ) {
+    pub(crate) fn load_row(&mut self, grid: usize, place: usize, line: &Packed, cells: &mut Vec<Cell>) {
         self.collect();
         cells.clear();
         let columns = self.grids[grid].columns;
@@ -228,20 +186,13 @@ impl Reflow {
     }
 
     /// Wraps a line whose characters take a column each; else does nothing and says so.
-    fn wrap_ascii(
-        &mut self,
-        group: &[Packed],
-        starts: &mut Vec<usize>,
-        begins: &mut Vec<usize>,
-    ) -> bool {
+    fn wrap_ascii(&mut self, group: &[Packed], starts: &mut Vec<usize>, begins: &mut Vec<usize>) -> bool {
         let mut text = Vec::new();
         let mut runs = Runs::new();
         self.forget();
         for (index, line) in group.iter().enumerate() {
             starts.push(text.len());
-            if line.wrap() == Wrap::Short
-                || !line.append_ascii(&mut text, &mut runs, &mut self.tables)
-            {
+            if line.wrap() == Wrap::Short || !line.append_ascii(&mut text, &mut runs, &mut self.tables) {
                 return false;
             }
             if index + 1 < group.len() {
@@ -252,12 +203,7 @@ impl Reflow {
         }
         // Blanks at the end are text only in a style.
         while let Some((pen, columns)) = runs.back().copied() {
-            let blanks = text
-                .iter()
-                .rev()
-                .take(columns)
-                .take_while(|byte| **byte == b' ')
-                .count();
+            let blanks = text.iter().rev().take(columns).take_while(|byte| **byte == b' ').count();
             let blanks = if pen == Cell::BLANK { blanks } else { 0 };
             text.truncate(text.len() - blanks);
             if blanks < columns {
@@ -269,11 +215,7 @@ impl Reflow {
         for row in 0..rows {
             let begin = row * self.columns;
             begins.push(begin);
-            let wrap = if row + 1 == rows {
-                Wrap::No
-            } else {
-                Wrap::Full
-            };
+            let wrap = if row + 1 == rows { Wrap::No } else { Wrap::Full };
             let part = &text[begin..(begin + self.columns).min(text.len())];
             let line = Packed::of_runs(part, &mut runs, wrap, &self.tables);
             self.out.push_back(line);
@@ -338,11 +280,7 @@ impl Reflow {
     /// `begins` of it.
     fn map_from(&mut self, at: usize, starts: &[usize], base: usize, begins: &[usize]) {
         for point in &mut self.points {
-            let Some(start) = point
-                .line
-                .checked_sub(at)
-                .and_then(|index| starts.get(index))
-            else {
+            let Some(start) = point.line.checked_sub(at).and_then(|index| starts.get(index)) else {
                 continue;
             };
             let offset = start + point.column;
@@ -353,10 +291,5 @@ impl Reflow {
 }
 
 fn content(cells: &[Cell]) -> usize {
-    cells.len()
-        - cells
-            .iter()
-            .rev()
-            .take_while(|cell| **cell == Cell::BLANK)
-            .count()
+    cells.len() - cells.iter().rev().take_while(|cell| **cell == Cell::BLANK).count()
 }

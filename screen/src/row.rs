@@ -61,8 +61,7 @@ impl Row {
         if !self.text.is_empty() {
             self.cells.clear();
             let text = self.text.iter();
-            self.cells
-                .extend(text.map(|byte| Cell::BLANK.with_ascii(*byte)));
+            self.cells.extend(text.map(|byte| Cell::BLANK.with_ascii(*byte)));
             self.text.clear();
         }
         if self.cells.len() < end {
@@ -94,12 +93,7 @@ impl Row {
         let blank = |cell: &&Cell| **cell == Cell::BLANK;
         let blanks = self.cells.iter().rev().take_while(blank).count();
         self.cells.truncate(self.cells.len() - blanks);
-        let blanks = self
-            .text
-            .iter()
-            .rev()
-            .take_while(|byte| **byte == b' ')
-            .count();
+        let blanks = self.text.iter().rev().take_while(|byte| **byte == b' ').count();
         self.text.truncate(self.text.len() - blanks);
     }
 

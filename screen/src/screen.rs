@@ -31,12 +31,7 @@ impl Size {
     /// A size in cells.
     #[must_use]
     pub const fn cells(cols: u16, rows: u16) -> Self {
-        Size {
-            cols,
-            rows,
-            x_pixels: 0,
-            y_pixels: 0,
-        }
+        Size { cols, rows, x_pixels: 0, y_pixels: 0 }
     }
 
     /// The size within the bounds.
@@ -44,11 +39,7 @@ impl Size {
     pub fn fit(self) -> Self {
         let cols = self.cols.clamp(COLUMNS_MIN, SIDE_MAX);
         let rows_max = (CELLS_MAX / usize::from(cols)).min(SIDE_MAX.into()) as u16;
-        Size {
-            cols,
-            rows: self.rows.clamp(1, rows_max),
-            ..self
-        }
+        Size { cols, rows: self.rows.clamp(1, rows_max), ..self }
     }
 }
 
@@ -73,10 +64,7 @@ impl PartialEq for Screen {
 
 impl std::fmt::Debug for Screen {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        f.debug_struct("Screen")
-            .field("size", &self.size())
-            .field("through", &self.through)
-            .finish_non_exhaustive()
+        f.debug_struct("Screen").field("size", &self.size()).field("through", &self.through).finish_non_exhaustive()
     }
 }
 
@@ -87,11 +75,7 @@ impl Screen {
         let size = size.fit();
         let mut model = Model::new(size.cols.into(), size.rows.into(), limits);
         model.pixels = (size.x_pixels, size.y_pixels);
-        Screen {
-            model,
-            stream: Stream::default(),
-            through: 0,
-        }
+        Screen { model, stream: Stream::default(), through: 0 }
     }
 
     /// Takes the program's next bytes.
@@ -148,10 +132,7 @@ impl Screen {
     /// Column and row of the cursor, from 0.
     #[must_use]
     pub fn cursor(&self) -> (u16, u16) {
-        (
-            self.model.cursor.column as u16,
-            self.model.cursor.row as u16,
-        )
+        (self.model.cursor.column as u16, self.model.cursor.row as u16)
     }
 
     /// The modes that matter to who sends keys and draws the cursor.
@@ -175,10 +156,7 @@ impl Screen {
     /// The flags of the kitty keyboard protocol in force.
     #[must_use]
     pub fn keyboard_flags(&self) -> u8 {
-        self.model.keyboard[self.model.shown]
-            .last()
-            .copied()
-            .unwrap_or(0)
+        self.model.keyboard[self.model.shown].last().copied().unwrap_or(0)
     }
 
     /// The level of modifyOtherKeys.
@@ -294,10 +272,7 @@ impl Screen {
 
     /// Gives back memory that holds nothing, for a screen that rests.
     pub fn shrink(&mut self) {
-        self.model
-            .grids
-            .iter_mut()
-            .for_each(crate::grid::Grid::shrink);
+        self.model.grids.iter_mut().for_each(crate::grid::Grid::shrink);
         self.model.history.shrink();
         self.stream.pending.shrink_to_fit();
     }

@@ -26,9 +26,7 @@ impl Model {
                 2 => pen.set_attributes(Attributes::FAINT, true),
                 3 => pen.set_attributes(Attributes::ITALIC, true),
                 4 => {
-                    let style = param
-                        .get(1)
-                        .map_or(Some(Underline::Single), |n| Underline::from_number(*n));
+                    let style = param.get(1).map_or(Some(Underline::Single), |n| Underline::from_number(*n));
                     if let Some(style) = style {
                         pen.set_underline(style);
                     }
@@ -55,11 +53,7 @@ impl Model {
                 100..=107 => pen.set_background(Color::Index((code - 92) as u8)),
                 59 => self.set_extra(|extra| extra.underline_color = Color::Default),
                 38 | 48 | 58 => {
-                    let color = if param.len() > 1 {
-                        color_of(&param[1..])
-                    } else {
-                        color_behind(&mut params)
-                    };
+                    let color = if param.len() > 1 { color_of(&param[1..]) } else { color_behind(&mut params) };
                     match (code, color) {
                         (_, None) => {}
                         (38, Some(color)) => pen.set_foreground(color),
@@ -101,9 +95,5 @@ fn color_behind<'a>(params: &mut impl Iterator<Item = &'a [u16]>) -> Option<Colo
 }
 
 fn rgb(r: u16, g: u16, b: u16) -> Option<Color> {
-    Some(Color::Rgb(
-        u8::try_from(r).ok()?,
-        u8::try_from(g).ok()?,
-        u8::try_from(b).ok()?,
-    ))
+    Some(Color::Rgb(u8::try_from(r).ok()?, u8::try_from(g).ok()?, u8::try_from(b).ok()?))
 }

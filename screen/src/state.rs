@@ -73,11 +73,7 @@ impl std::fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 pub(crate) fn save(screen: &Screen) -> State {
-    let Screen {
-        model,
-        stream,
-        through,
-    } = screen;
+    let Screen { model, stream, through } = screen;
     let cursor = |cursor: &Cursor| SavedCursor {
         row: cursor.row,
         column: cursor.column,
@@ -94,10 +90,7 @@ pub(crate) fn save(screen: &Screen) -> State {
         ByteBuf::from(bytes)
     };
     let mut history = Vec::new();
-    model
-        .history
-        .lines()
-        .for_each(|line| put_line(&mut history, line));
+    model.history.lines().for_each(|line| put_line(&mut history, line));
     State {
         size: screen.size(),
         limits: model.history.limits,
@@ -177,11 +170,7 @@ pub(crate) fn restore(state: State) -> Result<Screen, Malformed> {
     stream.state = state.place;
     stream.pending = state.pending.into_vec();
     stream.dropping = state.dropping;
-    Ok(Screen {
-        model,
-        stream,
-        through: state.through,
-    })
+    Ok(Screen { model, stream, through: state.through })
 }
 
 fn line(reader: &mut Reader) -> Option<Packed> {
@@ -193,12 +182,7 @@ fn line(reader: &mut Reader) -> Option<Packed> {
 fn valid(state: &State) -> bool {
     let Size { cols, rows, .. } = state.size;
     let (columns, rows) = (usize::from(cols), usize::from(rows));
-    let Margins {
-        top,
-        bottom,
-        left,
-        right,
-    } = state.margins;
+    let Margins { top, bottom, left, right } = state.margins;
     let cursors = [&state.cursor, &state.saved[0], &state.saved[1]];
     let mouse = |kinds: &[u16], mode: u16| mode == 0 || kinds.contains(&mode);
     let text = |text: &String| !text.chars().any(char::is_control);
@@ -220,15 +204,8 @@ fn valid(state: &State) -> bool {
         && mouse(&MOUSE, state.modes.mouse)
         && mouse(&MOUSE_ENCODINGS, state.modes.mouse_encoding)
         && state.titles.len() <= TITLE_STACK_MAX
-        && state
-            .titles
-            .iter()
-            .chain([&state.title])
-            .all(|title| title.len() <= TITLE_MAX && text(title))
-        && state
-            .keyboard
-            .iter()
-            .all(|stack| (1..=KEYBOARD_STACK_MAX).contains(&stack.len()))
+        && state.titles.iter().chain([&state.title]).all(|title| title.len() <= TITLE_MAX && text(title))
+        && state.keyboard.iter().all(|stack| (1..=KEYBOARD_STACK_MAX).contains(&stack.len()))
         && state.modify_other_keys <= 3
         && state.palette.keys().all(|number| *number <= CURSOR)
         && state.pending.len() <= SEQUENCE_MAX

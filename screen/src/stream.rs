@@ -66,12 +66,7 @@ pub(crate) struct Stream {
 
 impl Clone for Stream {
     fn clone(&self) -> Self {
-        Stream {
-            parser: Parser::new(),
-            state: self.state,
-            pending: self.pending.clone(),
-            dropping: self.dropping,
-        }
+        Stream { parser: Parser::new(), state: self.state, pending: self.pending.clone(), dropping: self.dropping }
     }
 }
 
@@ -83,9 +78,7 @@ impl Stream {
                 State::Ground => self.ground(model, bytes, at),
                 State::Character => self.character(model, bytes[at], at),
                 State::Osc | State::Dcs | State::Ignored => self.string(model, bytes, at),
-                State::OscEscape | State::DcsEscape | State::IgnoredEscape => {
-                    self.string_end(model, bytes[at], at)
-                }
+                State::OscEscape | State::DcsEscape | State::IgnoredEscape => self.string_end(model, bytes[at], at),
                 State::Escape | State::Intermediate | State::Csi => {
                     self.sequence(model, bytes[at], at + 1);
                     at + 1
@@ -264,10 +257,7 @@ impl Stream {
 
     fn string(&mut self, model: &mut Model, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
-        let run = rest
-            .iter()
-            .position(|byte| *byte < 0x20)
-            .unwrap_or(rest.len());
+        let run = rest.iter().position(|byte| *byte < 0x20).unwrap_or(rest.len());
         if run > 0 {
             if self.state != State::Ignored {
                 self.keep(&rest[..run]);
@@ -333,11 +323,7 @@ fn printable(bytes: &[u8]) -> usize {
         }
         length += 16;
     }
-    length
-        + bytes[length..]
-            .iter()
-            .take_while(|byte| !other(byte))
-            .count()
+    length + bytes[length..].iter().take_while(|byte| !other(byte)).count()
 }
 
 enum Decoded {
@@ -351,13 +337,7 @@ enum Decoded {
 #[inline]
 fn decode(bytes: &[u8]) -> Decoded {
     // The common case: three bytes, neither overlong nor a surrogate.
-    if let [
-        first @ (0xe1..=0xec | 0xee | 0xef),
-        second @ 0x80..=0xbf,
-        third @ 0x80..=0xbf,
-        ..,
-    ] = *bytes
-    {
+    if let [first @ (0xe1..=0xec | 0xee | 0xef), second @ 0x80..=0xbf, third @ 0x80..=0xbf, ..] = *bytes {
         let [first, second, third] = [first, second, third].map(u32::from);
         let code = (first & 0xf) << 12 | (second & 0x3f) << 6 | third & 0x3f;
         if let Some(c) = char::from_u32(code) {

@@ -23,9 +23,7 @@ fn clean(text: &str, max: usize) -> String {
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {
-    BASE64_NOPAD
-        .decode(text.trim_end_matches('=').as_bytes())
-        .ok()
+    BASE64_NOPAD.decode(text.trim_end_matches('=').as_bytes()).ok()
 }
 
 impl Model {
@@ -48,14 +46,9 @@ impl Model {
             "10" | "11" | "12" => self.set_dynamic(number, rest, terminator),
             "52" => self.set_clipboard(rest),
             "99" => self.notify_as_kitty(rest),
-            "104" if rest.is_empty() => self
-                .palette
-                .retain(|number, _| *number >= palette::FOREGROUND),
+            "104" if rest.is_empty() => self.palette.retain(|number, _| *number >= palette::FOREGROUND),
             "104" => {
-                for number in rest
-                    .split(';')
-                    .filter_map(|number| number.parse::<u8>().ok())
-                {
+                for number in rest.split(';').filter_map(|number| number.parse::<u8>().ok()) {
                     self.palette.remove(&u16::from(number));
                 }
             }
@@ -81,10 +74,7 @@ impl Model {
         } else if let Some(names) = string.strip_prefix("+q") {
             for name in names.split(';') {
                 // What is not hexadecimal is not repeated: it would be typed.
-                if !name.is_empty()
-                    && name.len() <= 256
-                    && name.bytes().all(|b| b.is_ascii_hexdigit())
-                {
+                if !name.is_empty() && name.len() <= 256 && name.bytes().all(|b| b.is_ascii_hexdigit()) {
                     self.report_capability(name);
                 }
             }
@@ -126,9 +116,7 @@ impl Model {
         let mut bytes = Vec::with_capacity(path.len());
         let mut rest = path.as_bytes();
         while let Some((first, behind)) = rest.split_first() {
-            let digits = behind
-                .get(..2)
-                .and_then(|digits| std::str::from_utf8(digits).ok());
+            let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
             match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
                 Some(byte) if *first == b'%' => {
                     bytes.push(byte);
@@ -143,8 +131,7 @@ impl Model {
         let Ok(path) = String::from_utf8(bytes) else {
             return;
         };
-        let fits =
-            path.starts_with('/') && path.len() <= CWD_MAX && !path.chars().any(char::is_control);
+        let fits = path.starts_with('/') && path.len() <= CWD_MAX && !path.chars().any(char::is_control);
         if fits && self.cwd.as_ref() != Some(&path) {
             self.cwd = Some(path.clone());
             self.event(Event::Cwd(path));
@@ -153,19 +140,10 @@ impl Model {
 
     fn set_link(&mut self, rest: &str) {
         let (params, uri) = rest.split_once(';').unwrap_or((rest, ""));
-        let id = params
-            .split(':')
-            .find_map(|param| param.strip_prefix("id="))
-            .unwrap_or("");
-        let fits = !uri.is_empty()
-            && uri.len() + id.len() <= LINK_MAX
-            && !uri.chars().chain(id.chars()).any(char::is_control);
-        let link = fits.then(|| {
-            Arc::new(Link {
-                id: id.to_owned(),
-                uri: uri.to_owned(),
-            })
-        });
+        let id = params.split(':').find_map(|param| param.strip_prefix("id=")).unwrap_or("");
+        let fits =
+            !uri.is_empty() && uri.len() + id.len() <= LINK_MAX && !uri.chars().chain(id.chars()).any(char::is_control);
+        let link = fits.then(|| Arc::new(Link { id: id.to_owned(), uri: uri.to_owned() }));
         self.set_extra(|extra| extra.link = link);
     }
 
@@ -177,18 +155,12 @@ impl Model {
         if data != "?"
             && let Some(data) = base64(data)
         {
-            self.event(Event::Clipboard {
-                selection: clean(selection, 16),
-                data,
-            });
+            self.event(Event::Clipboard { selection: clean(selection, 16), data });
         }
     }
 
     fn notify(&mut self, title: &str, body: &str) {
-        self.event(Event::Notification {
-            title: clean(title, NOTIFICATION_MAX),
-            body: clean(body, NOTIFICATION_MAX),
-        });
+        self.event(Event::Notification { title: clean(title, NOTIFICATION_MAX), body: clean(body, NOTIFICATION_MAX) });
     }
 
     /// OSC 99. Each piece of a notification is one.

@@ -30,9 +30,7 @@ impl Weight for Arc<str> {
 
 impl Weight for Extra {
     fn weight(&self) -> usize {
-        self.link
-            .as_ref()
-            .map_or(0, |link| link.id.len() + link.uri.len())
+        self.link.as_ref().map_or(0, |link| link.id.len() + link.uri.len())
     }
 }
 
@@ -48,13 +46,7 @@ pub(crate) struct Interned<T> {
 
 impl<T: Clone + Ord + Weight> Interned<T> {
     fn new() -> Self {
-        Interned {
-            numbers: BTreeMap::new(),
-            values: Vec::new(),
-            free: Vec::new(),
-            bytes: 0,
-            collect_at: COLLECT_FROM,
-        }
+        Interned { numbers: BTreeMap::new(), values: Vec::new(), free: Vec::new(), bytes: 0, collect_at: COLLECT_FROM }
     }
 
     pub(crate) fn value(&self, number: u32) -> Option<&T> {
@@ -102,9 +94,7 @@ impl<T: Clone + Ord + Weight> Interned<T> {
     }
 
     fn memory(&self) -> usize {
-        self.numbers.len() * (3 * size_of::<T>() + 32)
-            + self.bytes
-            + self.values.capacity() * size_of::<T>()
+        self.numbers.len() * (3 * size_of::<T>() + 32) + self.bytes + self.values.capacity() * size_of::<T>()
     }
 }
 
@@ -117,10 +107,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new() -> Self {
-        Tables {
-            clusters: Interned::new(),
-            extras: Interned::new(),
-        }
+        Tables { clusters: Interned::new(), extras: Interned::new() }
     }
 
     /// Whether [`collect`](Self::collect) should be called before more is interned.
@@ -148,11 +135,7 @@ impl Tables {
 
     /// Gives the pen this underline colour and link, as far as there is room for them.
     pub(crate) fn set_extra(&mut self, pen: &mut Cell, extra: Extra) {
-        let number = if extra == Extra::default() {
-            0
-        } else {
-            self.extras.intern(extra).unwrap_or(0)
-        };
+        let number = if extra == Extra::default() { 0 } else { self.extras.intern(extra).unwrap_or(0) };
         pen.set_extra(number);
     }
 
@@ -188,10 +171,7 @@ impl Tables {
         pen.set_background(style.background);
         pen.set_attributes(style.attributes, true);
         pen.set_underline(style.underline);
-        let extra = Extra {
-            underline_color: style.underline_color,
-            link: style.link.clone(),
-        };
+        let extra = Extra { underline_color: style.underline_color, link: style.link.clone() };
         self.set_extra(&mut pen, extra);
         pen
     }

@@ -55,11 +55,7 @@ pub struct Glyph {
 pub(crate) fn glyph(cell: Cell, tables: &Tables) -> Glyph {
     let mut text = String::new();
     tables.push_text(cell, &mut text);
-    Glyph {
-        text,
-        columns: cell.width(),
-        style: tables.style(cell),
-    }
+    Glyph { text, columns: cell.width(), style: tables.style(cell) }
 }
 
 pub(crate) fn line(cells: impl Iterator<Item = Cell>, wrap: Wrap, tables: &Tables) -> Line {
@@ -68,28 +64,20 @@ pub(crate) fn line(cells: impl Iterator<Item = Cell>, wrap: Wrap, tables: &Table
     for cell in cells {
         if pen != Some(cell.style()) {
             pen = Some(cell.style());
-            runs.push(Run {
-                text: String::new(),
-                columns: 0,
-                style: tables.style(cell),
-            });
+            runs.push(Run { text: String::new(), columns: 0, style: tables.style(cell) });
         }
         if let Some(run) = runs.last_mut() {
             tables.push_text(cell, &mut run.text);
             run.columns += 1;
         }
     }
-    Line {
-        runs,
-        wraps: wrap != Wrap::No,
-    }
+    Line { runs, wraps: wrap != Wrap::No }
 }
 
 /// The row's text, trailing blanks cut.
 fn plain(row: &Row, tables: &Tables) -> String {
     let mut text = String::new();
-    row.cells()
-        .for_each(|cell| tables.push_text(cell, &mut text));
+    row.cells().for_each(|cell| tables.push_text(cell, &mut text));
     text.truncate(text.trim_end_matches(' ').len());
     text
 }
@@ -105,10 +93,7 @@ impl Model {
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
-        self.grids[self.shown]
-            .iter()
-            .map(|row| self.line_of(row))
-            .collect()
+        self.grids[self.shown].iter().map(|row| self.line_of(row)).collect()
     }
 
     fn line_of(&self, row: &Row) -> Line {
@@ -137,14 +122,7 @@ impl Model {
             let line = self.line_of(row);
             hash.number(line.runs.len() as u64);
             for run in &line.runs {
-                let Style {
-                    foreground,
-                    background,
-                    attributes,
-                    underline,
-                    underline_color,
-                    link,
-                } = &run.style;
+                let Style { foreground, background, attributes, underline, underline_color, link } = &run.style;
                 hash.text(&run.text);
                 hash.number(run.columns as u64);
                 for color in [foreground, background, underline_color] {

@@ -72,11 +72,7 @@ pub(crate) fn snapshot(model: &Model, history_lines: usize, history_bytes: usize
 pub(crate) fn colored(row: &Row, tables: &Tables) -> String {
     let mut out = Writer::new(tables, usize::MAX);
     out.links = false;
-    for cell in row
-        .cells()
-        .take(row.content_len())
-        .filter(|cell| !cell.is_spacer())
-    {
+    for cell in row.cells().take(row.content_len()).filter(|cell| !cell.is_spacer()) {
         out.put_cell(cell);
     }
     out.set_pen(Cell::BLANK);
@@ -116,8 +112,7 @@ impl<'a> Writer<'a> {
     }
 
     fn put_ascii(&mut self, text: &[u8]) {
-        self.vt
-            .push_str(std::str::from_utf8(text).unwrap_or_default());
+        self.vt.push_str(std::str::from_utf8(text).unwrap_or_default());
     }
 
     fn put_fmt(&mut self, text: std::fmt::Arguments) {
@@ -134,22 +129,14 @@ impl<'a> Writer<'a> {
         let style = self.tables.style(pen);
         if self.links && self.style.link != style.link {
             match style.link.as_deref() {
-                Some(link) if link.id.is_empty() => {
-                    self.put_fmt(format_args!("\x1b]8;;{}\x1b\\", link.uri))
-                }
-                Some(link) => {
-                    self.put_fmt(format_args!("\x1b]8;id={};{}\x1b\\", link.id, link.uri))
-                }
+                Some(link) if link.id.is_empty() => self.put_fmt(format_args!("\x1b]8;;{}\x1b\\", link.uri)),
+                Some(link) => self.put_fmt(format_args!("\x1b]8;id={};{}\x1b\\", link.id, link.uri)),
                 None => self.put("\x1b]8;;\x1b\\"),
             }
         }
         let protected = |style: &Style| style.attributes.contains(Attributes::PROTECTED);
         if protected(&self.style) != protected(&style) && self.links {
-            self.put(if protected(&style) {
-                "\x1b[1\"q"
-            } else {
-                "\x1b[0\"q"
-            });
+            self.put(if protected(&style) { "\x1b[1\"q" } else { "\x1b[0\"q" });
         }
         if !same_codes(&self.style, &style) {
             let plain = same_codes(&Style::default(), &style);
@@ -167,10 +154,7 @@ impl<'a> Writer<'a> {
     }
 
     fn set_charsets(&mut self, charsets: Charsets) {
-        for (slot, (set, known)) in "()*+"
-            .chars()
-            .zip(charsets.sets.iter().zip(self.charsets.sets))
-        {
+        for (slot, (set, known)) in "()*+".chars().zip(charsets.sets.iter().zip(self.charsets.sets)) {
             if *set != known {
                 self.put_fmt(format_args!("\x1b{slot}{}", char::from(set.final_byte())));
             }
@@ -254,10 +238,7 @@ impl<'a> Writer<'a> {
 
     /// Writes a row from its first column; the cursor stands there.
     fn put_row(&mut self, cells: &[Cell], wrap: Wrap) {
-        let content = cells
-            .iter()
-            .rposition(|cell| *cell != Cell::BLANK)
-            .map_or(0, |last| last + 1);
+        let content = cells.iter().rposition(|cell| *cell != Cell::BLANK).map_or(0, |last| last + 1);
         let mut cells = cells[..content].to_vec();
         let background = cells.last().map(|last| last.erased());
         let mut erased = None;
@@ -266,14 +247,8 @@ impl<'a> Writer<'a> {
             Wrap::Short => cells.resize(self.columns - 1, Cell::BLANK),
             Wrap::No => {
                 // Cells erased in one colour up to the end of the row: erasing makes the same of them.
-                if let Some(blank) =
-                    background.filter(|blank| content == self.columns && *blank != Cell::BLANK)
-                {
-                    let tail = cells
-                        .iter()
-                        .rev()
-                        .take_while(|cell| **cell == blank)
-                        .count();
+                if let Some(blank) = background.filter(|blank| content == self.columns && *blank != Cell::BLANK) {
+                    let tail = cells.iter().rev().take_while(|cell| **cell == blank).count();
                     if tail > 1 {
                         cells.truncate(content - tail);
                         erased = Some(blank);
@@ -312,10 +287,7 @@ impl<'a> Writer<'a> {
 
     /// Writes the rows of a blank buffer from its top left, as far as they are not blank.
     fn put_screen(&mut self, grid: &Grid) {
-        let wrapped = grid
-            .iter()
-            .rposition(|row| row.wrap != Wrap::No)
-            .map_or(0, |last| last + 2);
+        let wrapped = grid.iter().rposition(|row| row.wrap != Wrap::No).map_or(0, |last| last + 2);
         self.put_rows(grid, grid.used().max(wrapped).min(grid.len()));
     }
 
@@ -419,13 +391,9 @@ impl<'a> Writer<'a> {
         let mut column = cursor.column;
         // Only printing makes a cursor wait to wrap: the last character is written again.
         let half = usize::from(row.cell(column).is_spacer());
-        let before = (column - half)
-            .checked_sub(1)
-            .map(|before| row.cell(before));
+        let before = (column - half).checked_sub(1).map(|before| row.cell(before));
         let waits = cursor.pending
-            && !before.is_some_and(|before| {
-                self.would_join(lead(row, before, column - half), row.cell(column - half))
-            });
+            && !before.is_some_and(|before| self.would_join(lead(row, before, column - half), row.cell(column - half)));
         if waits {
             column -= half;
         }
@@ -484,12 +452,9 @@ impl<'a> Writer<'a> {
         };
         for (place, row) in grid.iter().enumerate() {
             if let Some(column) = (0..columns).rfind(|column| free(row, *column)) {
-                let before = column
-                    .checked_sub(1)
-                    .map(|at| lead(row, row.cell(at), column));
-                let joined = before.is_some_and(|before| {
-                    self.would_join(before, Cell::BLANK.with_char(printed, false))
-                });
+                let before = column.checked_sub(1).map(|at| lead(row, row.cell(at), column));
+                let joined =
+                    before.is_some_and(|before| self.would_join(before, Cell::BLANK.with_char(printed, false)));
                 if joined {
                     continue;
                 }
@@ -506,12 +471,9 @@ impl<'a> Writer<'a> {
         // No free place: perhaps it stands somewhere and can be written again.
         for (place, row) in grid.iter().enumerate() {
             let found = (0..columns).find(|column| {
-                let before = column
-                    .checked_sub(1)
-                    .map(|at| lead(row, row.cell(at), *column));
+                let before = column.checked_sub(1).map(|at| lead(row, row.cell(at), *column));
                 let cell = row.cell(*column);
-                cell.content() == Content::Char(printed)
-                    && !before.is_some_and(|before| self.would_join(before, cell))
+                cell.content() == Content::Char(printed) && !before.is_some_and(|before| self.would_join(before, cell))
             });
             if let Some(column) = found {
                 self.go_to(place, column);
@@ -563,12 +525,7 @@ impl<'a> Writer<'a> {
     }
 
     fn put_margins(&mut self, model: &Model) {
-        let Margins {
-            top,
-            bottom,
-            left,
-            right,
-        } = model.margins;
+        let Margins { top, bottom, left, right } = model.margins;
         if (top, bottom + 1) != (0, model.rows) {
             self.put_fmt(format_args!("\x1b[{};{}r", top + 1, bottom + 1));
         }
@@ -614,9 +571,5 @@ impl<'a> Writer<'a> {
 
 /// The whole cell to which `cell`, in the column before `column`, belongs.
 fn lead(row: &Row, cell: Cell, column: usize) -> Cell {
-    if cell.is_spacer() && column >= 2 {
-        row.cell(column - 2)
-    } else {
-        cell
-    }
+    if cell.is_spacer() && column >= 2 { row.cell(column - 2) } else { cell }
 }

@@ -58,10 +58,7 @@ pub(crate) fn joins(text: &str, c: char) -> bool {
     joined.push_str(text);
     joined.push(c);
     // Where the last boundary is decides: the text may be several clusters that characters without width keep together.
-    joined
-        .grapheme_indices(true)
-        .next_back()
-        .is_some_and(|(start, _)| start < text.len())
+    joined.grapheme_indices(true).next_back().is_some_and(|(start, _)| start < text.len())
 }
 
 #[cfg(test)]
@@ -70,10 +67,7 @@ mod tests {
 
     #[test]
     fn what_stands_alone_never_joins_by_the_rules() {
-        for c in (0x80..0x1_0000)
-            .filter_map(char::from_u32)
-            .filter(|c| stands_alone(*c))
-        {
+        for c in (0x80..0x1_0000).filter_map(char::from_u32).filter(|c| stands_alone(*c)) {
             for before in ["a", "\u{4e16}", "\u{1f468}", "\u{ac00}", "\u{1f1e6}"] {
                 assert!(format!("{before}{c}").graphemes(true).count() > 1, "{c:?}");
             }

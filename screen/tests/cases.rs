@@ -13,16 +13,9 @@ type Case = (&'static str, fn() -> Result<(), String>);
 
 #[test]
 fn every_case_is_right() {
-    let failed: Vec<String> = CASES
-        .iter()
-        .filter_map(|(name, case)| Some(format!("{name}: {}", case().err()?)))
-        .collect();
-    assert!(
-        failed.is_empty(),
-        "{} failed\n{}",
-        failed.len(),
-        failed.join("\n")
-    );
+    let failed: Vec<String> =
+        CASES.iter().filter_map(|(name, case)| Some(format!("{name}: {}", case().err()?))).collect();
+    assert!(failed.is_empty(), "{} failed\n{}", failed.len(), failed.join("\n"));
 }
 
 #[rustfmt::skip]

@@ -62,19 +62,14 @@ impl Both {
                     continue;
                 }
                 if ours != theirs {
-                    all.push(format!(
-                        "row {row}, column {column}: ours {ours}, theirs {theirs}"
-                    ));
+                    all.push(format!("row {row}, column {column}: ours {ours}, theirs {theirs}"));
                 }
             }
         }
         let point = self.theirs.grid().cursor.point;
         let theirs = (point.column.0 as u16, point.line.0 as u16);
         if self.ours.cursor() != theirs {
-            all.push(format!(
-                "cursor: ours {:?}, theirs {theirs:?}",
-                self.ours.cursor()
-            ));
+            all.push(format!("cursor: ours {:?}, theirs {theirs:?}", self.ours.cursor()));
         }
         all
     }
@@ -83,30 +78,20 @@ impl Both {
         let glyph = self.ours.glyph(row, column);
         let style = glyph.style;
         let text = if glyph.columns == 0 { " " } else { &glyph.text };
-        let attributes =
-            style.attributes - Attributes::BLINK - Attributes::OVERLINE - Attributes::PROTECTED;
+        let attributes = style.attributes - Attributes::BLINK - Attributes::OVERLINE - Attributes::PROTECTED;
         let colour = |color: Color| match color {
             Color::Default => "default".to_owned(),
             Color::Index(index) => index.to_string(),
             Color::Rgb(r, g, b) => format!("{r}/{g}/{b}"),
         };
         let (foreground, background) = (colour(style.foreground), colour(style.background));
-        format!(
-            "{text:?} {foreground} on {background} {:09b} {:?}",
-            attributes.bits(),
-            style.underline
-        )
+        format!("{text:?} {foreground} on {background} {:09b} {:?}", attributes.bits(), style.underline)
     }
 
     fn their_cell(&self, row: u16, column: u16) -> String {
         let cell = &self.theirs.grid()[Line(row.into())][Column(column.into())];
         let spacer = Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER;
-        let mut text: String = if cell.flags.intersects(spacer) || cell.c < ' ' {
-            ' '
-        } else {
-            cell.c
-        }
-        .into();
+        let mut text: String = if cell.flags.intersects(spacer) || cell.c < ' ' { ' ' } else { cell.c }.into();
         text.extend(cell.zerowidth().into_iter().flatten());
         let mut attributes = Attributes::empty();
         for (flag, attribute) in [
@@ -126,9 +111,7 @@ impl Both {
             (Flags::DOTTED_UNDERLINE, Underline::Dotted),
             (Flags::DASHED_UNDERLINE, Underline::Dashed),
         ];
-        let underline = underline
-            .iter()
-            .find(|(flag, _)| cell.flags.contains(*flag));
+        let underline = underline.iter().find(|(flag, _)| cell.flags.contains(*flag));
         let underline = underline.map_or(Underline::None, |(_, underline)| *underline);
         let colour = |color: TheirColor| match color {
             TheirColor::Named(name) if (name as usize) < 16 => (name as usize).to_string(),
@@ -137,10 +120,7 @@ impl Both {
             TheirColor::Spec(rgb) => format!("{}/{}/{}", rgb.r, rgb.g, rgb.b),
         };
         let (foreground, background) = (colour(cell.fg), colour(cell.bg));
-        format!(
-            "{text:?} {foreground} on {background} {:09b} {underline:?}",
-            attributes.bits()
-        )
+        format!("{text:?} {foreground} on {background} {:09b} {underline:?}", attributes.bits())
     }
 }
 
@@ -159,10 +139,7 @@ fn recordings_look_the_same() {
             let differences = both.differences();
             if !differences.is_empty() {
                 let first: Vec<_> = differences.iter().take(6).collect();
-                failed.push(format!(
-                    "{}, after piece {index}: {first:#?}",
-                    path.display()
-                ));
+                failed.push(format!("{}, after piece {index}: {first:#?}", path.display()));
                 break;
             }
         }
@@ -233,16 +210,11 @@ fn random_streams_look_the_same() {
             number ^= number << 17;
             let others = if seed % 2 == 0 { MOVES } else { MARGINS };
             let at = (number >> 11) as usize % (FRAGMENTS.len() + others.len());
-            let fragment = FRAGMENTS
-                .get(at)
-                .unwrap_or_else(|| &others[at - FRAGMENTS.len()]);
+            let fragment = FRAGMENTS.get(at).unwrap_or_else(|| &others[at - FRAGMENTS.len()]);
             stream.push_str(fragment);
             both.feed(fragment.as_bytes());
             let differences = both.differences();
-            assert!(
-                differences.is_empty(),
-                "seed {seed}, {stream:?}: {differences:#?}"
-            );
+            assert!(differences.is_empty(), "seed {seed}, {stream:?}: {differences:#?}");
         }
     }
 }

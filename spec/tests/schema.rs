@@ -13,11 +13,8 @@ use keepline_tests::{Machine, wait_until};
 use serde_json::{Value, json};
 
 fn schema(name: &str) -> Value {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("schema")
-        .join(name);
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap()
 }
 
@@ -37,24 +34,14 @@ fn validator(name: &str) -> Validator {
 }
 
 fn holds(validator: &Validator, value: &Value) {
-    let faults: Vec<String> = validator
-        .iter_errors(value)
-        .map(|fault| format!("{}: {fault}", fault.instance_path()))
-        .collect();
+    let faults: Vec<String> =
+        validator.iter_errors(value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
     assert!(faults.is_empty(), "{faults:#?}\n{value:#}");
 }
 
 /// A schema lets fields pass that it does not know, as readers must. It does know all that there are.
 fn nothing_is_left_out(document: &Value) {
-    for kind in [
-        "workspace",
-        "screen",
-        "pane",
-        "tab",
-        "terminal",
-        "notification",
-        "client",
-    ] {
+    for kind in ["workspace", "screen", "pane", "tab", "terminal", "notification", "client"] {
         let rows = document[format!("{kind}s")].as_array().unwrap();
         assert!(!rows.is_empty(), "no {kind} to look at: {document:#}");
         let schema = schema(&format!("{kind}.json"));
@@ -75,33 +62,15 @@ fn live(socket: &Path) {
         answer["result"]["value"].clone()
     };
     let workspace = call("workspace.new", json!({"name": "größe \u{1f680}"}))["workspace"].clone();
-    let made = call(
-        "terminal.new",
-        json!({"workspace": workspace, "argv": ["cat"], "name": "first"}),
-    );
-    let split = call(
-        "pane.split",
-        json!({"pane": made["pane"], "direction": "right", "ratio": 0.3}),
-    );
+    let made = call("terminal.new", json!({"workspace": workspace, "argv": ["cat"], "name": "first"}));
+    let split = call("pane.split", json!({"pane": made["pane"], "direction": "right", "ratio": 0.3}));
     call("pane.zoom", json!({"pane": split["pane"]}));
-    call(
-        "tab.new",
-        json!({"pane": split["pane"], "terminal": made["terminal"]}),
-    );
+    call("tab.new", json!({"pane": split["pane"], "terminal": made["terminal"]}));
     call("tab.rename", json!({"tab": made["tab"], "name": "label"}));
-    call(
-        "notification.post",
-        json!({"title": "done", "level": "warning", "terminal": made["terminal"]}),
-    );
-    let ends = call(
-        "terminal.new",
-        json!({"workspace": workspace, "argv": ["sh", "-c", "exit 3"]}),
-    );
+    call("notification.post", json!({"title": "done", "level": "warning", "terminal": made["terminal"]}));
+    let ends = call("terminal.new", json!({"workspace": workspace, "argv": ["sh", "-c", "exit 3"]}));
     call("terminal.close", json!({"terminal": ends["terminal"]}));
-    call(
-        "terminal.rename",
-        json!({"terminal": made["terminal"], "name": "renamed"}),
-    );
+    call("terminal.rename", json!({"terminal": made["terminal"], "name": "renamed"}));
 }
 
 #[test]
@@ -119,28 +88,20 @@ fn what_a_daemon_and_a_relay_say_is_what_the_schemas_say() {
     let _consumer = laptop.pipe_io(terminal.as_str().unwrap(), &["--machine", "box"]);
 
     let snapshots = || {
-        [
-            (&laptop, &["session", "snapshot", "--machine", "box"][..]),
-            (&owner, &["session", "snapshot"]),
-        ]
-        .map(|(machine, arguments)| machine.json(arguments))
+        [(&laptop, &["session", "snapshot", "--machine", "box"][..]), (&owner, &["session", "snapshot"])]
+            .map(|(machine, arguments)| machine.json(arguments))
     };
-    let (from_relay, from_daemon) =
-        wait_until("the same document, with an attached client", || {
-            let [mut relay, mut daemon] = snapshots();
-            let attached = relay["clients"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(|client| client["attached"] != json!([]));
-            relay.as_object_mut().unwrap().remove("freshness");
-            daemon.as_object_mut().unwrap().remove("freshness");
-            if attached && relay == daemon {
-                let [relay, daemon] = snapshots();
-                return Ok((relay, daemon));
-            }
-            Err(format!("{relay:#} {daemon:#}"))
-        });
+    let (from_relay, from_daemon) = wait_until("the same document, with an attached client", || {
+        let [mut relay, mut daemon] = snapshots();
+        let attached = relay["clients"].as_array().unwrap().iter().any(|client| client["attached"] != json!([]));
+        relay.as_object_mut().unwrap().remove("freshness");
+        daemon.as_object_mut().unwrap().remove("freshness");
+        if attached && relay == daemon {
+            let [relay, daemon] = snapshots();
+            return Ok((relay, daemon));
+        }
+        Err(format!("{relay:#} {daemon:#}"))
+    });
     let export = validator("export.json");
     for document in [&from_relay, &from_daemon] {
         holds(&export, document);
@@ -152,10 +113,7 @@ fn what_a_daemon_and_a_relay_say_is_what_the_schemas_say() {
     let delta = validator("delta.json");
     let deltas = &lines[1..];
     deltas.iter().for_each(|line| holds(&delta, line));
-    let changes: Vec<&Value> = deltas
-        .iter()
-        .flat_map(|delta| delta["changes"].as_array().unwrap())
-        .collect();
+    let changes: Vec<&Value> = deltas.iter().flat_map(|delta| delta["changes"].as_array().unwrap()).collect();
     for op in ["upsert", "delete"] {
         assert!(changes.iter().any(|change| change["op"] == op), "no {op}");
     }

@@ -47,11 +47,7 @@ fn main() {
         signal_process(pid, Signal::STOP);
         wait_until("a detached link", || {
             let links = owner.json(&["remote", "connections"]);
-            if links[0]["state"] == "detached" {
-                Ok(())
-            } else {
-                Err(links)
-            }
+            if links[0]["state"] == "detached" { Ok(()) } else { Err(links) }
         });
         let up = lines("up");
         let began = Instant::now();
@@ -81,11 +77,7 @@ fn main() {
 fn settle(told: &keepline_tests::process::Seen) {
     wait_until("a measured link", || {
         let last = told.json_lines().pop().unwrap_or_default();
-        if last["state"] == "up" && last["rtt_us"].is_u64() {
-            Ok(())
-        } else {
-            Err(last)
-        }
+        if last["state"] == "up" && last["rtt_us"].is_u64() { Ok(()) } else { Err(last) }
     });
     std::thread::sleep(Duration::from_secs(1));
 }
@@ -94,8 +86,5 @@ fn print(what: &str, goal_ms: u64, measured: &[Duration]) {
     let worst = measured.iter().max().unwrap();
     let all: Vec<u128> = measured.iter().map(Duration::as_millis).collect();
     let met = *worst <= Duration::from_millis(goal_ms);
-    println!(
-        "{what}, {goal_ms} ms, {} ms of {all:?}, {met}",
-        worst.as_millis()
-    );
+    println!("{what}, {goal_ms} ms, {} ms of {all:?}, {met}", worst.as_millis());
 }

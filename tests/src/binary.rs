@@ -32,16 +32,8 @@ fn build() -> PathBuf {
         .stderr(Stdio::inherit());
     // What cargo tells a test of its package would make build scripts that look at it (ring's) run again.
     for (name, _) in std::env::vars_os() {
-        let of_the_package = [
-            "CARGO_PKG_",
-            "CARGO_MANIFEST_",
-            "CARGO_CRATE_",
-            "CARGO_PRIMARY_",
-        ];
-        if of_the_package
-            .iter()
-            .any(|prefix| name.to_string_lossy().starts_with(prefix))
-        {
+        let of_the_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+        if of_the_package.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             cargo.env_remove(name);
         }
     }

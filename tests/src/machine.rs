@@ -106,11 +106,7 @@ impl Machine {
     /// A command of keepline's.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(keepline());
-        command
-            .args(arguments)
-            .env_clear()
-            .envs(self.environment())
-            .current_dir(self.home());
+        command.args(arguments).env_clear().envs(self.environment()).current_dir(self.home());
         command
     }
 
@@ -126,11 +122,7 @@ impl Machine {
         process.close_stdin();
         let code = process.exit();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Output {
-            code,
-            stdout: text(process.stdout.all()),
-            stderr: text(process.stderr.all()),
-        }
+        Output { code, stdout: text(process.stdout.all()), stderr: text(process.stderr.all()) }
     }
 
     /// Runs a command that must succeed, and gives what it printed.
@@ -166,9 +158,7 @@ impl Machine {
         let mut command = vec!["server", "start", "--json"];
         command.extend(arguments);
         let process = Process::spawn(&mut self.command(&command));
-        let told = process
-            .stdout
-            .wait_json("a daemon's first line", |line| Some(line.clone()));
+        let told = process.stdout.wait_json("a daemon's first line", |line| Some(line.clone()));
         Daemon { process, told }
     }
 
@@ -181,22 +171,14 @@ impl Machine {
     pub fn relay(&self, arguments: &[&str]) -> Relay {
         let mut command = vec!["remote", "connect", "--headless", "--json"];
         command.extend(arguments);
-        Relay {
-            process: Process::spawn(&mut self.command(&command)),
-        }
+        Relay { process: Process::spawn(&mut self.command(&command)) }
     }
 
     /// Enrols this machine with `owner`'s daemon over `route`, without asking the owner, and gives the relay when its
     /// link is up.
     pub fn enrol(&self, owner: &Machine, route: &str, name: &str) -> Relay {
         let invitation = owner.invitation(&["--no-approval"]);
-        let relay = self.relay(&[
-            route,
-            "--invite-file",
-            &invitation.to_string_lossy(),
-            "--name",
-            name,
-        ]);
+        let relay = self.relay(&[route, "--invite-file", &invitation.to_string_lossy(), "--name", name]);
         relay.wait_state("up");
         relay
     }
@@ -233,10 +215,7 @@ impl Machine {
         // A pid may belong to somebody else by now; a process of this machine's has its home in its environment.
         let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
         let mark = format!("HOME={}", self.home().display());
-        environment
-            .split(|byte| *byte == 0)
-            .any(|variable| variable == mark.as_bytes())
-            .then_some(pid)
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()).then_some(pid)
     }
 }
 
@@ -248,9 +227,7 @@ impl Drop for Machine {
         };
         for entry in entries.flatten() {
             let path = entry.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "lock")
+            if path.extension().is_some_and(|extension| extension == "lock")
                 && let Some(pid) = self.own_process(&path)
             {
                 signal_process(pid, Signal::KILL);

@@ -45,10 +45,7 @@ impl Peer {
     pub fn connect(address: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        Peer {
-            stream,
-            ahead: Vec::new(),
-        }
+        Peer { stream, ahead: Vec::new() }
     }
 
     /// Connects and asks for a WebSocket.
@@ -131,9 +128,7 @@ impl Peer {
         assert_eq!(head[0], 0x82, "no binary message: {head:?}");
         let length = match head[1] {
             length @ ..126 => usize::from(length),
-            _ => head[2..]
-                .iter()
-                .fold(0, |length, byte| length << 8 | usize::from(*byte)),
+            _ => head[2..].iter().fold(0, |length, byte| length << 8 | usize::from(*byte)),
         };
         self.read_until(|seen| (seen.len() >= length).then_some(length))
     }
@@ -188,9 +183,7 @@ impl Peer {
                 Err(_) => break,
             }
         }
-        Closed {
-            said: String::from_utf8_lossy(&said).into_owned(),
-        }
+        Closed { said: String::from_utf8_lossy(&said).into_owned() }
     }
 }
 
@@ -213,11 +206,7 @@ fn initiator(credentials: &Credentials, id: LinkId, epoch: u32) -> Initiator<'_>
         name: "by hand".to_owned(),
         client: "tests".to_owned(),
         features: 0,
-        link: LinkRequest {
-            id,
-            epoch,
-            cursors: None,
-        },
+        link: LinkRequest { id, epoch, cursors: None },
     }
 }
 
@@ -246,33 +235,15 @@ impl Device {
         let id = LinkId::from_bytes(random());
         let initiator = Initiator {
             pinned: Some(invitation.daemon),
-            claim: Some(Claim {
-                id: invitation.id,
-                secret: invitation.secret.clone(),
-            }),
+            claim: Some(Claim { id: invitation.id, secret: invitation.secret.clone() }),
             ..initiator(&credentials, id, 1)
         };
-        let Ok(Outcome::Accepted {
-            cipher,
-            verdict,
-            version,
-            daemon,
-        }) = peer.shake_hands(initiator)
-        else {
+        let Ok(Outcome::Accepted { cipher, verdict, version, daemon }) = peer.shake_hands(initiator) else {
             panic!("the daemon did not accept");
         };
         let mut link = Link::new(Role::Device);
-        link.establish(Time::ZERO, cipher, version, verdict.cursors)
-            .unwrap();
-        Device {
-            peer,
-            link,
-            credentials,
-            daemon,
-            id,
-            epoch: 1,
-            began: Instant::now(),
-        }
+        link.establish(Time::ZERO, cipher, version, verdict.cursors).unwrap();
+        Device { peer, link, credentials, daemon, id, epoch: 1, began: Instant::now() }
     }
 
     /// Sends message 1 of IK for the next epoch on a new connection, and leaves the link as it is: the connection, what
@@ -282,11 +253,7 @@ impl Device {
         let initiator = Initiator {
             pinned: Some(self.daemon.identity()),
             noise_key: Some(self.daemon.noise_key()),
-            link: LinkRequest {
-                id: self.id,
-                epoch: self.epoch,
-                cursors: Some(self.link.cursors()),
-            },
+            link: LinkRequest { id: self.id, epoch: self.epoch, cursors: Some(self.link.cursors()) },
             ..initiator(&self.credentials, self.id, self.epoch)
         };
         let (client, first) = initiator.start(random());
@@ -302,19 +269,12 @@ impl Device {
     pub fn resume(&mut self, address: &str) {
         self.link.carrier_lost();
         let (mut peer, client, _) = self.knock(address);
-        let Reply::Decided(Outcome::Accepted {
-            cipher,
-            verdict,
-            version,
-            ..
-        }) = client.handle(&peer.binary()).unwrap()
+        let Reply::Decided(Outcome::Accepted { cipher, verdict, version, .. }) = client.handle(&peer.binary()).unwrap()
         else {
             panic!("the daemon did not accept");
         };
         let now = Time::from_epoch(self.began.elapsed());
-        self.link
-            .establish(now, cipher, version, verdict.cursors)
-            .unwrap();
+        self.link.establish(now, cipher, version, verdict.cursors).unwrap();
         self.peer = peer;
     }
 

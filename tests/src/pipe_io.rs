@@ -70,10 +70,6 @@ impl PipeIo {
         let told = self.process.stderr.json_lines();
         let exit = told.last().map(|line| line["exit"].clone());
         let exit = exit.filter(|exit| exit["reason"].is_string());
-        End {
-            code,
-            exit: exit.unwrap_or_else(|| panic!("the last line is no exit: {told:?}")),
-            told,
-        }
+        End { code, exit: exit.unwrap_or_else(|| panic!("the last line is no exit: {told:?}")), told }
     }
 }

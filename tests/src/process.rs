@@ -28,9 +28,7 @@ impl Seen {
     /// Reads `reader` to its end.
     pub fn of(mut reader: impl Read + Send + 'static) -> Self {
         let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
-        let seen = Seen {
-            shared: Arc::clone(&shared),
-        };
+        let seen = Seen { shared: Arc::clone(&shared) };
         std::thread::spawn(move || {
             let mut chunk = [0; 16 << 10];
             loop {
@@ -73,11 +71,7 @@ impl Seen {
     }
 
     /// Waits until `look` finds something in the bytes so far; nothing when the stream ended without, or after `time`.
-    pub fn wait_within<T>(
-        &self,
-        time: Duration,
-        mut look: impl FnMut(&[u8]) -> Option<T>,
-    ) -> Option<T> {
+    pub fn wait_within<T>(&self, time: Duration, mut look: impl FnMut(&[u8]) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + time;
         let mut state = self.shared.0.lock().unwrap();
         loop {
@@ -97,9 +91,7 @@ impl Seen {
     /// # Panics
     /// As [`wait`](Self::wait).
     pub fn wait_for(&self, text: &str) {
-        self.wait(text, |bytes| {
-            String::from_utf8_lossy(bytes).contains(text).then_some(())
-        });
+        self.wait(text, |bytes| String::from_utf8_lossy(bytes).contains(text).then_some(()));
     }
 
     /// The whole lines so far, as JSON.
@@ -136,8 +128,7 @@ fn json_lines(bytes: &[u8]) -> Vec<Value> {
         .split_inclusive(|byte| *byte == b'\n')
         .filter(|line| line.ends_with(b"\n"))
         .map(|line| {
-            serde_json::from_slice(line)
-                .unwrap_or_else(|error| panic!("no JSON ({error}): {}", line.escape_ascii()))
+            serde_json::from_slice(line).unwrap_or_else(|error| panic!("no JSON ({error}): {}", line.escape_ascii()))
         })
         .collect()
 }
@@ -202,10 +193,7 @@ impl Process {
 
     /// Whether it still runs.
     pub fn runs(&mut self) -> bool {
-        self.child
-            .try_wait()
-            .expect("a child can be asked")
-            .is_none()
+        self.child.try_wait().expect("a child can be asked").is_none()
     }
 
     /// Waits until it ended by itself, and gives its exit code as a shell does.

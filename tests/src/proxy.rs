@@ -95,10 +95,7 @@ impl Proxy {
     pub fn start(daemon: &str) -> Self {
         let daemon: SocketAddr = daemon.parse().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let proxy = Proxy {
-            address: listener.local_addr().unwrap(),
-            shared: Arc::default(),
-        };
+        let proxy = Proxy { address: listener.local_addr().unwrap(), shared: Arc::default() };
         let shared = Arc::clone(&proxy.shared);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -234,20 +231,11 @@ fn pump(direction: Direction, connection: &Mutex<Connection>, shared: &Mutex<Sha
 
 impl Connection {
     fn phase(&self) -> Phase {
-        if self.messages.whole < 2 {
-            Phase::Handshake
-        } else {
-            Phase::Up
-        }
+        if self.messages.whole < 2 { Phase::Handshake } else { Phase::Up }
     }
 
     /// How many of these bytes pass, and the cut behind them.
-    fn pass(
-        &mut self,
-        direction: Direction,
-        bytes: &[u8],
-        shared: &mut Shared,
-    ) -> (usize, Option<Cut>) {
+    fn pass(&mut self, direction: Direction, bytes: &[u8], shared: &mut Shared) -> (usize, Option<Cut>) {
         if shared.black {
             end(&self.ends, false);
             return (0, None);
@@ -327,9 +315,9 @@ impl Messages {
                 self.head.push(byte);
                 let length = match (self.head.get(1).map(|byte| byte & 0x7f), self.head.len()) {
                     (Some(length @ ..126), 2) => u64::from(length),
-                    (Some(126), 4) | (Some(127), 10) => self.head[2..]
-                        .iter()
-                        .fold(0, |length, byte| length << 8 | u64::from(*byte)),
+                    (Some(126), 4) | (Some(127), 10) => {
+                        self.head[2..].iter().fold(0, |length, byte| length << 8 | u64::from(*byte))
+                    }
                     _ => return,
                 };
                 self.head.clear();

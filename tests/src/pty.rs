@@ -36,11 +36,7 @@ impl Pty {
             .spawn(pts)
             .unwrap();
         let master = std::fs::File::from(OwnedFd::from(pty));
-        Pty {
-            screen: Seen::of(master.try_clone().unwrap()),
-            master,
-            child,
-        }
+        Pty { screen: Seen::of(master.try_clone().unwrap()), master, child }
     }
 
     /// Types `text`.

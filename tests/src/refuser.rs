@@ -23,10 +23,7 @@ impl Refuser {
     /// When the system has no port.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let refuser = Refuser {
-            address: listener.local_addr().unwrap(),
-            closed: Arc::default(),
-        };
+        let refuser = Refuser { address: listener.local_addr().unwrap(), closed: Arc::default() };
         let closed = Arc::clone(&refuser.closed);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {

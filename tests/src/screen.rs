@@ -57,11 +57,7 @@ impl Screen {
         let mut parser: Processor = Processor::new();
         parser.advance(&mut term, bytes);
         let grid = term.grid();
-        let row = |line| {
-            (0..cols)
-                .map(|column| by_index(grid[Line(line)][Column(column)].clone()))
-                .collect()
-        };
+        let row = |line| (0..cols).map(|column| by_index(grid[Line(line)][Column(column)].clone())).collect();
         Screen {
             history: (grid.topmost_line().0..0).map(row).collect(),
             cells: (0..=grid.bottommost_line().0).map(row).collect(),
@@ -103,10 +99,7 @@ impl Screen {
     /// The first difference from `other`, in words.
     pub fn difference(&self, other: &Screen) -> Option<String> {
         let lines = (self.history.len(), other.history.len());
-        let parts = [
-            ("history", &self.history, &other.history),
-            ("row", &self.cells, &other.cells),
-        ];
+        let parts = [("history", &self.history, &other.history), ("row", &self.cells, &other.cells)];
         let cells = parts.into_iter().find_map(|(what, left, right)| {
             let rows = left.iter().zip(right).enumerate();
             let mut cells = rows.flat_map(|(row, (left, right))| {
@@ -114,9 +107,7 @@ impl Screen {
                 columns.map(move |(column, (left, right))| (row, column, left, right))
             });
             let (row, column, left, right) = cells.find(|(_, _, left, right)| left != right)?;
-            Some(format!(
-                "{what} {row} column {column}: {left:?} and {right:?}"
-            ))
+            Some(format!("{what} {row} column {column}: {left:?} and {right:?}"))
         });
         let differs = |differs, text| bool::then(differs, || text);
         cells

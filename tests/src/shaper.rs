@@ -202,10 +202,7 @@ fn direction(index: usize, mut source: TcpStream, mut sink: TcpStream, shared: &
             let queued = u64::try_from(queued.as_micros()).unwrap_or(u64::MAX);
             reading.queued[index].fetch_max(queued, Ordering::Relaxed);
             sent = sent.max(now) + path.time(count);
-            if deliver
-                .send((sent + path.delay, chunk[..count].to_vec()))
-                .is_err()
-            {
+            if deliver.send((sent + path.delay, chunk[..count].to_vec())).is_err() {
                 let _ = source.shutdown(Shutdown::Both);
                 return;
             }
@@ -245,11 +242,7 @@ mod tests {
 
     #[test]
     fn everything_passes_at_the_rate_after_the_delay_and_the_queue_is_bounded() {
-        let path = Path {
-            rate: 1 << 20,
-            delay: Duration::from_millis(20),
-            queue: Duration::from_millis(50),
-        };
+        let path = Path { rate: 1 << 20, delay: Duration::from_millis(20), queue: Duration::from_millis(50) };
         let shaper = Shaper::start(&counter(), path);
         let began = Instant::now();
         let mut stream = TcpStream::connect(shaper.address()).unwrap();
@@ -267,11 +260,7 @@ mod tests {
 
     #[test]
     fn nothing_passes_a_black_hole_and_nothing_is_lost() {
-        let path = Path {
-            rate: 1 << 20,
-            delay: Duration::ZERO,
-            queue: Duration::from_millis(50),
-        };
+        let path = Path { rate: 1 << 20, delay: Duration::ZERO, queue: Duration::from_millis(50) };
         let shaper = Shaper::start(&counter(), path);
         let mut stream = TcpStream::connect(shaper.address()).unwrap();
         shaper.black_hole(true);

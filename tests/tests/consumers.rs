@@ -25,22 +25,14 @@ struct Seat {
 impl Seat {
     fn near() -> Self {
         let owner = Machine::new();
-        Seat {
-            far: None,
-            daemon: owner.daemon(&[]),
-            owner,
-        }
+        Seat { far: None, daemon: owner.daemon(&[]), owner }
     }
 
     fn far() -> Self {
         let (owner, laptop) = (Machine::new(), Machine::new());
         let daemon = owner.listening_daemon();
         let relay = laptop.enrol(&owner, &daemon.route(), "box");
-        Seat {
-            far: Some((relay, laptop)),
-            daemon,
-            owner,
-        }
+        Seat { far: Some((relay, laptop)), daemon, owner }
     }
 
     fn machine(&self) -> &Machine {
@@ -104,11 +96,7 @@ impl Seat {
     fn shows(&self, terminal: &str, text: &str) {
         wait_until(text, || {
             let screen = self.ok(&["terminal", "read", terminal]);
-            if screen.contains(text) {
-                Ok(())
-            } else {
-                Err(screen)
-            }
+            if screen.contains(text) { Ok(()) } else { Err(screen) }
         });
     }
 
@@ -127,8 +115,7 @@ impl Seat {
     }
 
     fn attach(&self, terminal: &str, arguments: &[&str]) -> PipeIo {
-        self.machine()
-            .pipe_io(terminal, &self.with_machine(arguments))
+        self.machine().pipe_io(terminal, &self.with_machine(arguments))
     }
 }
 
@@ -160,14 +147,10 @@ fn id_of(receipt: &Value, kind: &str) -> String {
 fn lines_that_are_no_requests_are_answered_under_a_null_id() {
     at_both(|seat| {
         let mut rpc = seat.rpc();
-        let answer =
-            rpc.ask(r#"{"jsonrpc":"2.0","id":{"any":[1]},"method":"no.such","params":{}}"#);
+        let answer = rpc.ask(r#"{"jsonrpc":"2.0","id":{"any":[1]},"method":"no.such","params":{}}"#);
         assert_eq!(answer["id"], json!({"any": [1]}), "{answer}");
         assert_eq!(answer["error"]["code"], -32601, "{answer}");
-        assert_eq!(
-            answer["error"]["data"]["kind"], "unknown-method",
-            "{answer}"
-        );
+        assert_eq!(answer["error"]["data"]["kind"], "unknown-method", "{answer}");
         for (line, code, kind) in [
             (r#"{"jsonrpc":"#.to_owned(), -32700, "invalid"),
             ("{}".to_owned(), -32600, "invalid"),
@@ -217,9 +200,7 @@ fn pipelined_requests_are_all_answered_and_notifications_are_not() {
             let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
             lines.push_str(&format!("{request}\n"));
         }
-        lines.push_str(
-            "{\"jsonrpc\":\"2.0\",\"method\":\"workspace.new\",\"params\":{\"name\":\"x\"}}\n",
-        );
+        lines.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"workspace.new\",\"params\":{\"name\":\"x\"}}\n");
         lines.push_str("{\"jsonrpc\":\"2.0\",\"id\":150,\"method\":\"server.status\"}\n");
         assert!(rpc.write(lines.as_bytes()));
         let mut answered = BTreeSet::new();
@@ -236,10 +217,7 @@ fn pipelined_requests_are_all_answered_and_notifications_are_not() {
         // The next line is the next answer, and what nobody could be answered about was not done.
         let answer = rpc.call("workspace.list", &json!({}));
         let rows = answer["result"]["workspaces"].as_array().unwrap();
-        let names: BTreeSet<_> = rows
-            .iter()
-            .map(|row| row["name"].as_str().unwrap())
-            .collect();
+        let names: BTreeSet<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
         assert_eq!(names.len(), 50, "{names:?}");
         assert!(!names.contains("x"), "{names:?}");
     });
@@ -327,9 +305,7 @@ fn an_attachment_by_hand_has_its_records_and_types_exactly_once() {
         assert!(records.input(0, b"one\n"));
         // Half of it again.
         assert!(records.input(2, b"e\ntwo\n"));
-        told.until(&mut records, |told| {
-            told.acknowledged == 8 && told.text.len() >= 8
-        });
+        told.until(&mut records, |told| told.acknowledged == 8 && told.text.len() >= 8);
         assert_eq!(told.text, "one\ntwo\n");
 
         assert!(records.send(kind::SIZE, &[0, 100, 0, 30, 0, 0, 0, 0]));
@@ -370,9 +346,7 @@ fn an_attachment_that_breaks_the_protocol_is_closed_and_a_refused_one_is_not() {
         let faults: [(&str, Fault); 3] = [
             ("a gap", |records| records.input(5, b"gap")),
             ("no kind", |records| records.send(99, b"")),
-            ("a server's", |records| {
-                records.send(kind::SNAPSHOT, &[0; 8])
-            }),
+            ("a server's", |records| records.send(kind::SNAPSHOT, &[0; 8])),
         ];
         for (name, fault) in faults {
             let (_, mut records) = attach_by_hand(seat, &params);
@@ -387,10 +361,7 @@ fn an_attachment_that_breaks_the_protocol_is_closed_and_a_refused_one_is_not() {
         seat.ok(&["terminal", "send", &terminal, "allowed"]);
         seat.shows(&terminal, "allowed");
         let screen = seat.ok(&["terminal", "read", &terminal]);
-        assert!(
-            !screen.contains("gap") && !screen.contains("forbidden"),
-            "{screen}"
-        );
+        assert!(!screen.contains("gap") && !screen.contains("forbidden"), "{screen}");
     });
 }
 
@@ -409,9 +380,7 @@ fn events_continue_from_a_cursor_without_a_gap_and_start_anew_from_a_foreign_one
         seat.ok(&["workspace", "rename", "c", "d"]);
         let events = seat.start(&["session", "events", "--jsonl", "--since", &since]);
         seat.ok(&["workspace", "close", "d"]);
-        events.stdout.wait_json("the last change", |line| {
-            (line["changes"][0]["op"] == "delete").then_some(())
-        });
+        events.stdout.wait_json("the last change", |line| (line["changes"][0]["op"] == "delete").then_some(()));
         let lines = events.stdout.json_lines();
         let mut at = revision(&before["cursor"]);
         for line in &lines {
@@ -420,22 +389,14 @@ fn events_continue_from_a_cursor_without_a_gap_and_start_anew_from_a_foreign_one
             at += 1;
             assert_eq!(revision(line), at, "{line}");
         }
-        let names: Vec<_> = lines
-            .iter()
-            .map(|line| &line["changes"][0]["row"]["name"])
-            .collect();
+        let names: Vec<_> = lines.iter().map(|line| &line["changes"][0]["row"]["name"]).collect();
         assert_eq!(json!(names), json!(["a", "b", "c", "d", null]));
 
         let foreign = format!("{}:1", "f".repeat(32));
         let future = format!("{}999", cursor(&before));
-        for (since, reason) in [
-            (foreign, "generation-changed"),
-            (future, "unknown-revision"),
-        ] {
+        for (since, reason) in [(foreign, "generation-changed"), (future, "unknown-revision")] {
             let events = seat.start(&["session", "events", "--jsonl", "--since", &since]);
-            let reset = events
-                .stdout
-                .wait_json("a reset", |line| Some(line.clone()));
+            let reset = events.stdout.wait_json("a reset", |line| Some(line.clone()));
             assert_eq!(reset["reset"], reason, "{reset}");
             let document = &reset["document"];
             assert_eq!(revision(&document["cursor"]), at, "{reset}");
@@ -464,17 +425,11 @@ fn a_key_gives_the_first_result_again_and_does_nothing() {
         for field in ["value", "generation", "revision"] {
             assert_eq!(again[field], first[field], "{field}");
         }
-        assert_eq!(
-            seat.json(&["workspace", "list"]).as_array().unwrap().len(),
-            1
-        );
+        assert_eq!(seat.json(&["workspace", "list"]).as_array().unwrap().len(), 1);
         let conflict = seat.fails(6, &["workspace", "new", "--key", "k", "other"]);
         assert!(conflict.contains('k'), "{conflict}");
         seat.fails(6, &["workspace", "close", "--key", "k", "once"]);
-        assert_eq!(
-            seat.json(&["workspace", "list"]).as_array().unwrap().len(),
-            1
-        );
+        assert_eq!(seat.json(&["workspace", "list"]).as_array().unwrap().len(), 1);
         if seat.far.is_some() {
             // Another device's keys are others.
             seat.owner.ok(&["workspace", "new", "--key", "k", "other"]);
@@ -485,10 +440,7 @@ fn a_key_gives_the_first_result_again_and_does_nothing() {
         let again = seat.json(&new);
         assert_eq!(id_of(&again, "terminal"), terminal, "{again}");
         assert_eq!(again["replayed"], true, "{again}");
-        assert_eq!(
-            seat.json(&["terminal", "list"]).as_array().unwrap().len(),
-            1
-        );
+        assert_eq!(seat.json(&["terminal", "list"]).as_array().unwrap().len(), 1);
 
         let rename = ["terminal", "rename", "--key", "r", &terminal, "first"];
         seat.ok(&rename);
@@ -521,10 +473,7 @@ fn a_key_whose_program_could_not_start_fails_again() {
     seat.fails(127, &new);
     // The row remembers that it could not be started, not why.
     seat.fails(126, &new);
-    assert_eq!(
-        seat.json(&["terminal", "list"]).as_array().unwrap().len(),
-        1
-    );
+    assert_eq!(seat.json(&["terminal", "list"]).as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -550,10 +499,7 @@ fn a_mebibyte_of_stdin_arrives_byte_by_byte() {
         let mut random = fastrand::Rng::with_seed(0x6b65_6570);
         let mut bytes = vec![0; 1 << 20];
         random.fill(&mut bytes);
-        let script = format!(
-            "stty raw -echo; echo ready; head -c {} >taken; echo took it all",
-            bytes.len()
-        );
+        let script = format!("stty raw -echo; echo ready; head -c {} >taken; echo took it all", bytes.len());
         let terminal = seat.script(&script);
         let command = seat.with_machine(&["--json", "terminal", "send", &terminal, "-"]);
         let sent = seat.machine().run_with(&command, &bytes);
@@ -562,11 +508,7 @@ fn a_mebibyte_of_stdin_arrives_byte_by_byte() {
         assert_eq!(told, json!({"written": bytes.len()}));
         seat.shows(&terminal, "took it all");
         let taken = fs::read(seat.owner.home().join("taken")).unwrap();
-        assert!(
-            taken == bytes,
-            "{} bytes, and not the ones that were sent",
-            taken.len()
-        );
+        assert!(taken == bytes, "{} bytes, and not the ones that were sent", taken.len());
     });
 }
 
@@ -579,18 +521,12 @@ fn names_are_labels_and_ids_always_win() {
         };
         let (first, second) = (new("twin"), new("twin"));
         let ambiguous = seat.fails(4, &["terminal", "read", "twin"]);
-        assert!(
-            ambiguous.contains(&first) && ambiguous.contains(&second),
-            "{ambiguous}"
-        );
+        assert!(ambiguous.contains(&first) && ambiguous.contains(&second), "{ambiguous}");
         let end = seat.attach("twin", &[]).ended();
         assert_eq!((end.code, &end.exit["status"]), (4, &4.into()), "{end:?}");
         let unknown = seat.fails(4, &["terminal", "close", "nobody"]);
         assert!(unknown.contains("nobody"), "{unknown}");
-        seat.fails(
-            4,
-            &["terminal", "close", &format!("term_{}", "0".repeat(32))],
-        );
+        seat.fails(4, &["terminal", "close", &format!("term_{}", "0".repeat(32))]);
 
         // A name that looks like another one's id, and one that is unique again.
         seat.ok(&["terminal", "rename", &second, &first]);
@@ -621,9 +557,7 @@ fn a_terminal_is_resized_renamed_signalled_and_closed() {
         let _ = fs::remove_file(&hup);
 
         seat.ok(&["terminal", "resize", &terminal, "100x30"]);
-        seat.row_with(&terminal, |row| {
-            row["size"] == json!({"cols": 100, "rows": 30})
-        });
+        seat.row_with(&terminal, |row| row["size"] == json!({"cols": 100, "rows": 30}));
         seat.ok(&["terminal", "signal", &terminal, "USR1"]);
         seat.shows(&terminal, "size-30 100-");
         seat.fails(2, &["terminal", "resize", &terminal, "0x30"]);
@@ -647,21 +581,13 @@ fn a_terminal_is_resized_renamed_signalled_and_closed() {
         seat.ok(&["terminal", "close", &terminal]);
         assert!(seat.row(&terminal).is_none());
         seat.fails(4, &["terminal", "read", &terminal]);
-        wait_until("a program that was hung up", || {
-            fs::read_to_string(&hup).map_err(|error| error.to_string())
-        });
-        wait_until("the end of it", || {
-            match fs::exists(format!("/proc/{pid}/stat")).unwrap() {
-                false => Ok(()),
-                true => Err(pid.clone()),
-            }
+        wait_until("a program that was hung up", || fs::read_to_string(&hup).map_err(|error| error.to_string()));
+        wait_until("the end of it", || match fs::exists(format!("/proc/{pid}/stat")).unwrap() {
+            false => Ok(()),
+            true => Err(pid.clone()),
         });
         let end = watcher.ended();
-        assert_eq!(
-            (end.code, &end.exit["reason"]),
-            (0, &"terminal-ended".into()),
-            "{end:?}"
-        );
+        assert_eq!((end.code, &end.exit["reason"]), (0, &"terminal-ended".into()), "{end:?}");
     });
 }
 
@@ -673,10 +599,7 @@ fn closing_a_workspace_detaches_its_terminals() {
         let made = seat.json(&new);
         assert_eq!(id_of(&made, "workspace"), workspace);
         let terminal = id_of(&made, "terminal");
-        assert_eq!(
-            seat.row(&terminal).unwrap()["tab_ids"],
-            json!([id_of(&made, "tab")])
-        );
+        assert_eq!(seat.row(&terminal).unwrap()["tab_ids"], json!([id_of(&made, "tab")]));
         let since = cursor(&seat.json(&["session", "snapshot"]));
         let receipt = seat.json(&["workspace", "close", "w"]);
         assert_eq!(id_of(&receipt, "workspace"), workspace);
@@ -691,10 +614,7 @@ fn closing_a_workspace_detaches_its_terminals() {
             let closed = changes.iter().any(|change| change["op"] == "delete");
             closed.then(|| changes.clone())
         });
-        let mut kinds: Vec<_> = changes
-            .iter()
-            .map(|change| change["kind"].as_str())
-            .collect();
+        let mut kinds: Vec<_> = changes.iter().map(|change| change["kind"].as_str()).collect();
         kinds.sort_unstable();
         let all = ["pane", "screen", "tab", "terminal", "workspace"];
         assert_eq!(kinds, all.map(Some));
@@ -711,20 +631,11 @@ fn a_program_that_cannot_start_says_so_and_leaves_a_row() {
         fs::write(&plain, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
         let plain = plain.to_str().unwrap();
-        for (program, code) in [
-            ("/no/such/program", 127),
-            ("no-such-word", 127),
-            (plain, 126),
-            ("/", 126),
-        ] {
+        for (program, code) in [("/no/such/program", 127), ("no-such-word", 127), (plain, 126), ("/", 126)] {
             let said = seat.fails(code, &["terminal", "new", "--", program, "argument"]);
             assert!(said.contains(program), "{said}");
             let rows = seat.json(&["terminal", "list"]);
-            let row = rows
-                .as_array()
-                .unwrap()
-                .iter()
-                .find(|row| row["argv"][0] == program);
+            let row = rows.as_array().unwrap().iter().find(|row| row["argv"][0] == program);
             let row = row.unwrap_or_else(|| panic!("{program} has no row: {rows}"));
             assert_eq!(row["lifecycle"], "ended", "{row}");
             assert_eq!(row["exit"], json!({"reason": "not started"}), "{row}");
@@ -752,10 +663,7 @@ fn who_only_watches_cannot_type_and_has_no_vote() {
         typist.type_text("allowed");
         watcher.output().wait_for("allowed");
         assert!(!watcher.output().text().contains("forbidden"));
-        assert_eq!(
-            seat.row(&terminal).unwrap()["size"],
-            json!({"cols": 80, "rows": 24})
-        );
+        assert_eq!(seat.row(&terminal).unwrap()["size"], json!({"cols": 80, "rows": 24}));
         assert_eq!(watcher.detach().code, 0);
         assert_eq!(typist.detach().code, 0);
     });
@@ -778,9 +686,7 @@ fn the_size_is_the_least_of_all_who_look() {
         let both = is(100, 30);
         for consumer in [&wide, &high] {
             let is_told = |line: &Value| (line["size"] == both).then_some(());
-            consumer
-                .told()
-                .wait_json("the size that it did not ask for", is_told);
+            consumer.told().wait_json("the size that it did not ask for", is_told);
         }
         assert_eq!(wide.detach().code, 0);
         is(100, 50);
@@ -800,27 +706,22 @@ fn a_daemon_that_does_not_answer_costs_a_deadline_and_no_certainty_is_claimed() 
     let terminal = seat.script("echo ready; cat");
     let (relay, _) = seat.far.as_ref().unwrap();
     // A link that was found dead before anything was sent answers otherwise, and rightly; then it is tried again.
-    let given_up = wait_until(
-        "three commands that were sent to a daemon that stands still",
-        || {
-            seat.daemon.process.signal(Signal::STOP);
-            let mut read = seat.start(&["--timeout", "1", "terminal", "read", &terminal]);
-            let mut short =
-                seat.start(&["--timeout", "1", "workspace", "new", "--key", "s", "short"]);
-            let mut long =
-                seat.start(&["--timeout", "15", "workspace", "new", "--key", "l", "long"]);
-            let codes = [read.exit(), short.exit(), long.exit()];
-            let said = long.stderr.text();
-            let link = relay.last().unwrap_or_default();
-            seat.daemon.process.signal(Signal::CONT);
-            relay.wait_state("up");
-            if codes.contains(&1) {
-                return Err(format!("{codes:?}"));
-            }
-            assert_ne!(link["state"], "up", "the link is dead after 15 s: {link}");
-            Ok::<_, String>((codes, said))
-        },
-    );
+    let given_up = wait_until("three commands that were sent to a daemon that stands still", || {
+        seat.daemon.process.signal(Signal::STOP);
+        let mut read = seat.start(&["--timeout", "1", "terminal", "read", &terminal]);
+        let mut short = seat.start(&["--timeout", "1", "workspace", "new", "--key", "s", "short"]);
+        let mut long = seat.start(&["--timeout", "15", "workspace", "new", "--key", "l", "long"]);
+        let codes = [read.exit(), short.exit(), long.exit()];
+        let said = long.stderr.text();
+        let link = relay.last().unwrap_or_default();
+        seat.daemon.process.signal(Signal::CONT);
+        relay.wait_state("up");
+        if codes.contains(&1) {
+            return Err(format!("{codes:?}"));
+        }
+        assert_ne!(link["state"], "up", "the link is dead after 15 s: {link}");
+        Ok::<_, String>((codes, said))
+    });
     // A read is known to have changed nothing; a change that is late while the link is up is late; one whose link is
     // gone may have been made.
     assert_eq!(given_up.0, [124, 124, 125], "{}", given_up.1);
@@ -831,11 +732,7 @@ fn a_daemon_that_does_not_answer_costs_a_deadline_and_no_certainty_is_claimed() 
         seat.ok(&["workspace", "new", "--key", key, name]);
     }
     let rows = seat.json(&["workspace", "list"]);
-    let names = rows
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["name"].as_str().unwrap());
+    let names = rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap());
     let mut names: Vec<_> = names.filter(|name| *name != "main").collect();
     names.sort_unstable();
     assert_eq!(names, ["long", "short"]);
@@ -845,11 +742,7 @@ fn a_daemon_that_does_not_answer_costs_a_deadline_and_no_certainty_is_claimed() 
     let mut patient = seat.start(&["--timeout", "100", "workspace", "new", "patient"]);
     wait_until("a link that is found dead", || {
         let link = relay.last().unwrap_or_default();
-        if link["state"] == "up" {
-            Err(link)
-        } else {
-            Ok(())
-        }
+        if link["state"] == "up" { Err(link) } else { Ok(()) }
     });
     seat.daemon.process.signal(Signal::CONT);
     assert_eq!(patient.exit(), 0, "{}", patient.stderr.text());
@@ -861,23 +754,17 @@ fn a_daemon_that_does_not_answer_costs_a_deadline_and_no_certainty_is_claimed() 
 fn more_requests_than_a_link_has_streams_cost_nobody_the_socket() {
     let machine = Machine::new();
     let _daemon = machine.daemon(&[]);
-    let mut connections: Vec<UnixStream> = (0..30)
-        .map(|_| UnixStream::connect(machine.daemon_socket()).unwrap())
-        .collect();
+    let mut connections: Vec<UnixStream> =
+        (0..30).map(|_| UnixStream::connect(machine.daemon_socket()).unwrap()).collect();
     for connection in &mut connections {
         for id in 0..60 {
-            let line =
-                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"server.status\"}}\n");
+            let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"server.status\"}}\n");
             connection.write_all(line.as_bytes()).unwrap();
         }
     }
     for connection in connections {
         let answers = BufReader::new(connection).lines().take(60);
-        assert!(
-            answers
-                .map(Result::unwrap)
-                .all(|line| line.contains("\"pid\""))
-        );
+        assert!(answers.map(Result::unwrap).all(|line| line.contains("\"pid\"")));
     }
     machine.ok(&["server", "status"]);
 }
@@ -893,9 +780,7 @@ fn a_consumer_that_stops_reading_stalls_only_itself() {
             let attachment = format!("att_{attachment:032x}");
             json!({ "terminal": flood, "attachment": attachment, "observer": true })
         };
-        let stuck: Vec<_> = (0..80)
-            .map(|attachment| attach_by_hand(seat, &params(attachment)))
-            .collect();
+        let stuck: Vec<_> = (0..80).map(|attachment| attach_by_hand(seat, &params(attachment))).collect();
         // One that reads sees the flood all the while, another one its keys, and requests are answered.
         let (_, mut reading) = attach_by_hand(seat, &params(80));
         let mut typing = seat.attach(&quiet, &[]);

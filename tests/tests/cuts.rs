@@ -46,80 +46,41 @@ fn program(machine: &Machine, lines: u32, pause: f32) -> String {
     let path = machine.home().join("program.py");
     std::fs::write(&path, PROGRAM).unwrap();
     let (lines, pause) = (lines.to_string(), pause.to_string());
-    machine.terminal(&[
-        "--machine",
-        "box",
-        "--",
-        "python3",
-        &path.to_string_lossy(),
-        &lines,
-        &pause,
-    ])
+    machine.terminal(&["--machine", "box", "--", "python3", &path.to_string_lossy(), &lines, &pause])
 }
 
 fn connections(owner: &Machine) -> Vec<Value> {
-    owner
-        .json(&["remote", "connections"])
-        .as_array()
-        .unwrap()
-        .clone()
+    owner.json(&["remote", "connections"]).as_array().unwrap().clone()
 }
 
 fn assert_no_reset(output: &[u8]) {
-    assert!(
-        !output.windows(RESET.len()).any(|window| window == RESET),
-        "the consumer was reset"
-    );
+    assert!(!output.windows(RESET.len()).any(|window| window == RESET), "the consumer was reset");
 }
 
 #[test]
 fn twenty_cuts_at_random_bytes_lose_double_and_reset_nothing() {
     const LINES: u32 = 6_000;
-    let seed: u64 = std::env::var("KEEPLINE_TEST_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(7);
+    let seed: u64 = std::env::var("KEEPLINE_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     println!("KEEPLINE_TEST_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let (owner, laptop) = (Machine::new(), Machine::new());
     let daemon = owner.listening_daemon();
     let proxy = Proxy::start(&daemon.address());
     let _relay = laptop.enrol(&owner, &proxy.route(), "box");
-    let handshake = proxy
-        .handshake_bytes()
-        .expect("the relay is up, so a handshake has passed");
+    let handshake = proxy.handshake_bytes().expect("the relay is up, so a handshake has passed");
 
     // About 100 KB of output in all, so that the last cut falls well before its end.
     let terminal = program(&laptop, LINES, 0.012);
     let mut consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
     consumer.output().wait_for("ready");
     let cuts = (0..20).map(|number| {
-        let direction = if random.bool() {
-            Direction::ToDaemon
-        } else {
-            Direction::ToRelay
-        };
+        let direction = if random.bool() { Direction::ToDaemon } else { Direction::ToRelay };
         let (phase, most) = if number % 4 == 3 {
-            (
-                Phase::Handshake,
-                handshake[usize::from(direction == Direction::ToRelay)],
-            )
+            (Phase::Handshake, handshake[usize::from(direction == Direction::ToRelay)])
         } else {
-            (
-                Phase::Up,
-                if direction == Direction::ToRelay {
-                    4_000
-                } else {
-                    400
-                },
-            )
+            (Phase::Up, if direction == Direction::ToRelay { 4_000 } else { 400 })
         };
-        Cut {
-            phase,
-            direction,
-            after: random.u64(1..most),
-            reset: random.bool(),
-        }
+        Cut { phase, direction, after: random.u64(1..most), reset: random.bool() }
     });
     proxy.cut(cuts.collect::<Vec<_>>());
 
@@ -131,16 +92,9 @@ fn twenty_cuts_at_random_bytes_lose_double_and_reset_nothing() {
         if all_cut && printed >= LINES as usize {
             break;
         }
-        assert!(
-            keys < 20_000,
-            "{} cuts and {printed} lines after {keys} keys",
-            proxy.made().len()
-        );
+        assert!(keys < 20_000, "{} cuts and {printed} lines after {keys} keys", proxy.made().len());
         keys += 1;
-        assert!(
-            consumer.type_text(&format!("{keys}\n")),
-            "the consumer ended"
-        );
+        assert!(consumer.type_text(&format!("{keys}\n")), "the consumer ended");
         std::thread::sleep(Duration::from_millis(10));
     }
     let last = format!("key {keys}.");
@@ -168,12 +122,7 @@ fn twenty_cuts_at_random_bytes_lose_double_and_reset_nothing() {
 fn after_the_lease_a_new_link_brings_the_missing_bytes() {
     const LINES: u32 = 1_500;
     let (owner, laptop) = (Machine::new(), Machine::new());
-    let daemon = owner.daemon(&[
-        "--remote-ws",
-        "127.0.0.1:0",
-        "--remote-resume-lease-seconds",
-        "1",
-    ]);
+    let daemon = owner.daemon(&["--remote-ws", "127.0.0.1:0", "--remote-resume-lease-seconds", "1"]);
     let proxy = Proxy::start(&daemon.address());
     let relay = laptop.enrol(&owner, &proxy.route(), "box");
     let terminal = program(&laptop, LINES, 0.02);

@@ -18,13 +18,9 @@ fn the_daemon_raises_its_limit_and_its_terminals_have_the_one_of_before() {
         .env_clear()
         .envs(machine.environment());
     let daemon = Process::spawn(&mut command);
-    daemon
-        .stdout
-        .wait_json("a daemon's first line", |line| Some(line.clone()));
+    daemon.stdout.wait_json("a daemon's first line", |line| Some(line.clone()));
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
-    let files = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
+    let files = limits.lines().find(|line| line.starts_with("Max open files"));
     let files: Vec<_> = files.unwrap().split_whitespace().skip(3).collect();
     assert_eq!(files[0], files[1], "{limits}");
     assert_ne!(files[0], "300", "{limits}");

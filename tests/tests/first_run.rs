@@ -64,10 +64,7 @@ fn a_daemon_in_the_background_says_how_it_is_and_stops() {
     assert_eq!(stopped.code, 1, "{stopped:?}");
     assert_eq!(stopped.stdout, "");
     let stopped = machine.run(&["server", "status", "--json"]);
-    assert_eq!(
-        (stopped.code, &*stopped.stdout),
-        (1, "{\"serving\":false}\n")
-    );
+    assert_eq!((stopped.code, &*stopped.stdout), (1, "{\"serving\":false}\n"));
 
     machine.ok(&["server", "start", "--detach"]);
     let told = status(&machine);
@@ -84,10 +81,7 @@ fn a_daemon_in_the_background_says_how_it_is_and_stops() {
 
     let terminal = machine.terminal(&["--name", "sleeper", "--", "sleep", "1000"]);
     let row = machine.json(&["terminal", "list"])[0].clone();
-    assert_eq!(
-        (&row["id"], &row["lifecycle"]),
-        (&terminal.into(), &"running".into())
-    );
+    assert_eq!((&row["id"], &row["lifecycle"]), (&terminal.into(), &"running".into()));
     let child = row["pid"].as_u64().unwrap();
 
     machine.ok(&["server", "stop"]);

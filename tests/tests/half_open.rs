@@ -62,11 +62,7 @@ fn first_message() -> Vec<u8> {
         name: "nobody".to_owned(),
         client: "tests".to_owned(),
         features: 0,
-        link: LinkRequest {
-            id: LinkId::from_bytes([1; 16]),
-            epoch: 1,
-            cursors: None,
-        },
+        link: LinkRequest { id: LinkId::from_bytes([1; 16]), epoch: 1, cursors: None },
     };
     let (_, message) = initiator.start([1; 96]);
     let length = u16::try_from(message.len()).unwrap().to_be_bytes();
@@ -86,12 +82,8 @@ fn half_open_connections_keep_nobody_out() {
     for source in ["127.0.0.2", "127.0.0.1"] {
         let upgrade = hex(request("/v1/link", "").as_bytes());
         let arguments = [source, host, port, &upgrade, &hex(&first_message())];
-        let mut attack = Process::spawn(
-            Command::new("python3")
-                .args(["-c", ATTACK])
-                .args(arguments)
-                .stdin(Stdio::null()),
-        );
+        let mut attack =
+            Process::spawn(Command::new("python3").args(["-c", ATTACK]).args(arguments).stdin(Stdio::null()));
         attack.stdout.wait_for("holding");
         let began = Instant::now();
         let relay = laptop.relay(&[&route]);
@@ -108,17 +100,9 @@ fn half_open_connections_keep_nobody_out() {
         consumer.output().wait_for("served");
         attack.stdout.wait_for("made");
         assert_eq!(attack.exit(), 0);
-        assert!(
-            attack.stdout.text().contains("made 11000 failed 0"),
-            "{}",
-            attack.stdout.text()
-        );
+        assert!(attack.stdout.text().contains("made 11000 failed 0"), "{}", attack.stdout.text());
     }
     let grown = resident(daemon.pid()).saturating_sub(before);
-    println!(
-        "the daemon grew by {} KiB: goal 65536 KiB, met {}",
-        grown >> 10,
-        grown <= GROWTH_MAX
-    );
+    println!("the daemon grew by {} KiB: goal 65536 KiB, met {}", grown >> 10, grown <= GROWTH_MAX);
     assert!(grown <= GROWTH_MAX, "the daemon grew by {grown} bytes");
 }

@@ -108,11 +108,7 @@ fn a_rotated_key_is_asked_for_and_an_older_one_refused() {
     let daemon = owner.daemon(&["--remote-ws", &address]);
     let rotated = keepline_tests::wait_until("the new key is known", || {
         let now = known();
-        if now["serial"] == 2 {
-            Ok(now)
-        } else {
-            Err(now)
-        }
+        if now["serial"] == 2 { Ok(now) } else { Err(now) }
     });
     assert_ne!(rotated["noise_key"], first["noise_key"]);
     assert_eq!(rotated["identity"], first["identity"]);

@@ -42,14 +42,7 @@ impl Used {
         let relay = laptop.enrol(&owner, &daemon.route(), "box");
         let terminal = laptop.terminal(&["--machine", "box", "--", "cat"]);
         let consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
-        let mut used = Used {
-            owner,
-            daemon,
-            laptop,
-            _relay: relay,
-            consumer,
-            resident: 0,
-        };
+        let mut used = Used { owner, daemon, laptop, _relay: relay, consumer, resident: 0 };
         used.goes_on("nothing");
         used.resident = resident(used.daemon.pid());
         used
@@ -58,10 +51,7 @@ impl Used {
     /// The terminal echoes what is typed, the daemon answers its owner, and it has not grown.
     fn goes_on(&mut self, after: &str) {
         let mark = format!("echo after {after} over {}", fastrand::u64(..));
-        assert!(
-            self.consumer.type_text(&format!("{mark}\n")),
-            "the consumer ended after {after}"
-        );
+        assert!(self.consumer.type_text(&format!("{mark}\n")), "the consumer ended after {after}");
         self.consumer.output().wait_for(&mark);
         let status = self.owner.json(&["server", "status"]);
         assert_eq!(status["pid"], self.daemon.pid(), "after {after}: {status}");
@@ -87,21 +77,14 @@ impl Used {
     fn refuses(&mut self, what: &str, invitation: &Path, sentence: &str) {
         let (machine, relay) = self.connects_with(invitation);
         assert_refused(what, relay, sentence);
-        assert_eq!(
-            machine.json(&["remote", "known-daemons"]),
-            json!([]),
-            "{what}"
-        );
+        assert_eq!(machine.json(&["remote", "known-daemons"]), json!([]), "{what}");
         self.goes_on(what);
     }
 
     fn devices(&self, state: &str) -> Vec<Value> {
         let devices = self.owner.json(&["remote", "devices"]);
         let devices = devices.as_array().unwrap().iter();
-        devices
-            .filter(|device| device["state"] == state)
-            .cloned()
-            .collect()
+        devices.filter(|device| device["state"] == state).cloned().collect()
     }
 }
 
@@ -141,45 +124,27 @@ fn an_invitation_that_is_not_one_is_refused_in_one_sentence() {
     let file = used.owner.invitation(&["--no-approval"]);
     let invitation = read(&file);
 
-    let wrong = Invitation {
-        secret: Secret::from_bytes([7; 32]),
-        ..invitation.clone()
-    };
+    let wrong = Invitation { secret: Secret::from_bytes([7; 32]), ..invitation.clone() };
     let wrong = write(&file, "wrong", &wrong.to_file());
     used.refuses("a wrong secret", &wrong, "invitation's secret is wrong");
 
-    let unknown = Invitation {
-        id: InvitationId::from_bytes([7; 16]),
-        ..invitation.clone()
-    };
+    let unknown = Invitation { id: InvitationId::from_bytes([7; 16]), ..invitation.clone() };
     let unknown = write(&file, "unknown", &unknown.to_file());
     used.refuses("an unknown id", &unknown, "does not know this invitation");
 
     let stranger = Machine::new();
     let _strangers = stranger.listening_daemon();
     let elsewhere = stranger.invitation(&["--no-approval"]);
-    used.refuses(
-        "another daemon's invitation",
-        &elsewhere,
-        "another daemon answered",
-    );
+    used.refuses("another daemon's invitation", &elsewhere, "another daemon answered");
 
     let text = invitation.to_file();
     let secret = data_encoding::HEXLOWER.encode(invitation.secret.as_bytes());
     let turned: String = secret.chars().rev().collect();
     for (what, text, sentence) in [
         ("a changed file", text.replace(&secret, &turned), "damaged"),
-        (
-            "half a file",
-            text[..text.len() / 2].to_owned(),
-            "not a keepline invitation",
-        ),
+        ("half a file", text[..text.len() / 2].to_owned(), "not a keepline invitation"),
         ("an empty file", String::new(), "not a keepline invitation"),
-        (
-            "a huge file",
-            "{\"keepline_invitation\":1,".repeat(1 << 16),
-            "not a keepline invitation",
-        ),
+        ("a huge file", "{\"keepline_invitation\":1,".repeat(1 << 16), "not a keepline invitation"),
         (
             "a later version",
             text.replace("\"keepline_invitation\": 1", "\"keepline_invitation\": 2"),
@@ -226,11 +191,7 @@ fn a_denied_device_and_a_revoked_one_are_out() {
         let id = pending[0]["id"].as_str().map(str::to_owned);
         id.ok_or(pending)
     });
-    used.refuses(
-        "an invitation that waits",
-        &file,
-        "was used by another device",
-    );
+    used.refuses("an invitation that waits", &file, "was used by another device");
     used.owner.ok(&["remote", "deny", &pending]);
     assert_refused("a denied device", relay, "denied");
     used.goes_on("a denied device");
@@ -254,10 +215,7 @@ fn a_denied_device_and_a_revoked_one_are_out() {
     used.goes_on("a revoked device that comes back");
     let connections = used.owner.json(&["remote", "connections"]);
     let links = connections.as_array().unwrap();
-    assert!(
-        links.iter().all(|link| link["device"] != *device),
-        "{connections}"
-    );
+    assert!(links.iter().all(|link| link["device"] != *device), "{connections}");
 }
 
 #[test]
@@ -270,17 +228,9 @@ fn another_daemon_at_a_known_route_is_refused_by_the_client() {
     relay.wait_state("down");
 
     let strangers = stranger.daemon(&["--remote-ws", &address]);
-    assert_refused(
-        "another daemon at the route of a live relay",
-        relay,
-        "another daemon answered",
-    );
+    assert_refused("another daemon at the route of a live relay", relay, "another daemon answered");
     let again = laptop.relay(&[&route]);
-    assert_refused(
-        "another daemon at a known route",
-        again,
-        "another daemon answered",
-    );
+    assert_refused("another daemon at a known route", again, "another daemon answered");
     // It has learnt nothing about the device.
     for list in ["pending", "devices", "connections"] {
         assert_eq!(stranger.json(&["remote", list]), json!([]), "{list}");
@@ -305,11 +255,7 @@ fn first_message(key_length: u16) -> Vec<u8> {
         name: "nobody".to_owned(),
         client: "tests".to_owned(),
         features: 0,
-        link: LinkRequest {
-            id: LinkId::from_bytes([1; 16]),
-            epoch: 1,
-            cursors: None,
-        },
+        link: LinkRequest { id: LinkId::from_bytes([1; 16]), epoch: 1, cursors: None },
     };
     let (_, mut message) = initiator.start([1; 96]);
     // The length of the ML-KEM key.
@@ -335,10 +281,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
     half.message(2, &first_message(1184));
     half.binary();
     silent.push(("half a handshake", half));
-    let silent: Vec<_> = silent
-        .into_iter()
-        .map(|(what, peer)| (what, std::thread::spawn(|| peer.closed())))
-        .collect();
+    let silent: Vec<_> = silent.into_iter().map(|(what, peer)| (what, std::thread::spawn(|| peer.closed()))).collect();
 
     let mut http = |what: &str, text: &str, status: &str| {
         let mut peer = Peer::connect(&address);
@@ -355,13 +298,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
         http("an Origin", &request("/v1/link", &origin), "403");
         http("an Origin", &request("/v1/link?token=x", &origin), "403");
     }
-    for path in [
-        "/",
-        "/v1/links",
-        "/v1/link/",
-        "/v1/../v1/link",
-        "/?/v1/link",
-    ] {
+    for path in ["/", "/v1/links", "/v1/link/", "/v1/../v1/link", "/?/v1/link"] {
         http("another path", &request(path, ""), "404");
     }
     http("no WebSocket", "GET /v1/link HTTP/1.0\r\n\r\n", "426");
@@ -373,10 +310,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
         peer.write(bytes);
         let said = peer.closed().said;
         // The answer may be lost: a connection closed with bytes unread is reset.
-        assert!(
-            said.is_empty() || said.starts_with("HTTP/1.1 4"),
-            "{what}: {said}"
-        );
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{what}: {said}");
         used.goes_on(what);
     };
     raw("a header of 300 KB", request("/v1/link", &large).as_bytes());
@@ -386,10 +320,7 @@ fn a_port_answers_or_closes_whatever_it_is_told() {
     raw("garbage", &garbage);
     raw("zeros", &[0; 100_000]);
     raw("TLS", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
-    raw(
-        "our own magic without HTTP",
-        &[b"KPLN", &first_message(1184)[..]].concat(),
-    );
+    raw("our own magic without HTTP", &[b"KPLN", &first_message(1184)[..]].concat());
 
     let mut upgraded = |what: &str, say: &dyn Fn(&mut Peer)| {
         let mut peer = Peer::upgraded(&address);
@@ -467,16 +398,10 @@ fn an_enrolled_device_that_breaks_the_protocol_costs_only_itself() {
     // What is wrong on one stream is that stream's end and no other's.
     let mut one = device(&used);
     for (what, bytes) in [
-        (
-            "a message of 1 GiB",
-            [&GIB.to_be_bytes()[..], b"more"].concat(),
-        ),
+        ("a message of 1 GiB", [&GIB.to_be_bytes()[..], b"more"].concat()),
         ("a message of 4 GiB", vec![0xff; 64]),
         ("a message of no bytes", vec![0; 64]),
-        (
-            "a message of 4 MiB and more",
-            [&(5u32 << 20).to_be_bytes()[..], &[0; 60_000]].concat(),
-        ),
+        ("a message of 4 MiB and more", [&(5u32 << 20).to_be_bytes()[..], &[0; 60_000]].concat()),
     ] {
         let stream = one.write(&bytes);
         assert_eq!(one.answer(stream), None, "{what}");
@@ -486,23 +411,12 @@ fn an_enrolled_device_that_breaks_the_protocol_costs_only_itself() {
         used.goes_on(what);
     }
     for (what, bytes) in [
-        (
-            "a method that does not exist",
-            vec![0, 0, 0, 4, 0x7f, 0x7f, 1, 2],
-        ),
+        ("a method that does not exist", vec![0, 0, 0, 4, 0x7f, 0x7f, 1, 2]),
         (
             "parameters that do not fit",
-            [
-                &8u32.to_be_bytes()[..],
-                &method::TerminalNew::NUMBER.to_be_bytes(),
-                &[0xff; 6],
-            ]
-            .concat(),
+            [&8u32.to_be_bytes()[..], &method::TerminalNew::NUMBER.to_be_bytes(), &[0xff; 6]].concat(),
         ),
-        (
-            "what only the owner may",
-            encode_request::<method::RemotePending>(&Empty {}).to_vec(),
-        ),
+        ("what only the owner may", encode_request::<method::RemotePending>(&Empty {}).to_vec()),
     ] {
         let stream = one.write(&bytes);
         assert_eq!(number(one.answer(stream)), FAILURE, "{what}");
@@ -572,10 +486,7 @@ fn a_local_socket_answers_or_closes_whatever_it_is_told() {
     let mut used = Used::new();
     let terminal = used.owner.json(&["terminal", "list"])[0]["id"].clone();
     let status = r#"{"jsonrpc":"2.0","id":7,"method":"server.status"}"#;
-    let sockets = [
-        used.owner.daemon_socket(),
-        used.laptop.runtime_dir().join("keepline/machine-box.sock"),
-    ];
+    let sockets = [used.owner.daemon_socket(), used.laptop.runtime_dir().join("keepline/machine-box.sock")];
     for socket in &sockets {
         // One error, and the connection goes on.
         let mut rpc = Rpc::connect(socket);
@@ -587,23 +498,12 @@ fn a_local_socket_answers_or_closes_whatever_it_is_told() {
             ("JSON that is no request", "[1,2,3]", "invalid"),
             ("endless depth", &deep, "invalid"),
             ("a line of 2 MiB", &long, "too-large"),
-            (
-                "a method that does not exist",
-                r#"{"id":1,"method":"no.such"}"#,
-                "unknown-method",
-            ),
-            (
-                "parameters that do not fit",
-                r#"{"id":1,"method":"terminal.read","params":{"terminal":[]}}"#,
-                "invalid",
-            ),
+            ("a method that does not exist", r#"{"id":1,"method":"no.such"}"#, "unknown-method"),
+            ("parameters that do not fit", r#"{"id":1,"method":"terminal.read","params":{"terminal":[]}}"#, "invalid"),
         ] {
             let error = rpc.ask(line)["error"].clone();
             assert_eq!(error["data"]["kind"], kind, "{what}: {error}");
-            assert!(
-                !error["message"].as_str().unwrap().is_empty(),
-                "{what}: {error}"
-            );
+            assert!(!error["message"].as_str().unwrap().is_empty(), "{what}: {error}");
             let answer = rpc.ask(status);
             assert_eq!(
                 (&answer["id"], &answer["result"]["pid"]),
@@ -615,23 +515,11 @@ fn a_local_socket_answers_or_closes_whatever_it_is_told() {
 
         // After an attach there is no way to say what is wrong.
         for (what, bytes) in [
-            (
-                "a record of 1 GiB",
-                [&[4][..], &GIB.to_be_bytes(), b"typed"].concat(),
-            ),
+            ("a record of 1 GiB", [&[4][..], &GIB.to_be_bytes(), b"typed"].concat()),
             ("a record of an unknown kind", vec![99, 0, 0, 0, 0]),
-            (
-                "a record that only the daemon sends",
-                vec![8, 0, 0, 0, 5, 0, 0, 0, 0, 0],
-            ),
-            (
-                "input behind a gap",
-                [&[4, 0, 0, 0, 9][..], &[1; 8], b"x"].concat(),
-            ),
-            (
-                "a JSON line where records are due",
-                format!("{status}\n").into_bytes(),
-            ),
+            ("a record that only the daemon sends", vec![8, 0, 0, 0, 5, 0, 0, 0, 0, 0]),
+            ("input behind a gap", [&[4, 0, 0, 0, 9][..], &[1; 8], b"x"].concat()),
+            ("a JSON line where records are due", format!("{status}\n").into_bytes()),
         ] {
             let mut rpc = Rpc::connect(socket);
             let attach = json!({

@@ -32,14 +32,7 @@ impl Counting {
         let mut consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
         consumer.type_text("\n");
         consumer.output().wait_for("line 10.");
-        Counting {
-            owner,
-            laptop,
-            daemon,
-            proxy,
-            relay,
-            consumer,
-        }
+        Counting { owner, laptop, daemon, proxy, relay, consumer }
     }
 
     /// The one link, as the daemon lists it.
@@ -127,11 +120,7 @@ fn a_relay_that_wakes_doubts_its_link_and_finds_that_the_path_has_died() {
     let connect = ["remote", "connect", &route, "--headless", "--json"];
     let mut connect = counting.laptop.command(&connect);
     let relay = Process::spawn(connect.env("KEEPLINE_LOG", "info"));
-    relay
-        .stdout
-        .wait_json("a link that the daemon has answered on", |line| {
-            line["rtt_us"].as_u64()
-        });
+    relay.stdout.wait_json("a link that the daemon has answered on", |line| line["rtt_us"].as_u64());
     let stopped = Stopped::stop(relay.pid());
     counting.proxy.swallow();
     let detached = |links: &Value| links[0]["state"] == "detached";
@@ -144,16 +133,10 @@ fn a_relay_that_wakes_doubts_its_link_and_finds_that_the_path_has_died() {
     std::thread::sleep(Duration::from_secs(4));
     drop(stopped);
     relay.stderr.wait_for("was stopped for a while");
-    relay.stdout.wait_json("what the probe finds", |line| {
-        (line["reason"] == "silent").then_some(())
-    });
+    relay.stdout.wait_json("what the probe finds", |line| (line["reason"] == "silent").then_some(()));
     wait_until("a link that is up again", || {
         let last = relay.stdout.json_lines().pop().unwrap_or_default();
-        if last["state"] == "up" && last["epoch"].as_u64() > Some(1) {
-            Ok(())
-        } else {
-            Err(relay.stdout.text())
-        }
+        if last["state"] == "up" && last["epoch"].as_u64() > Some(1) { Ok(()) } else { Err(relay.stdout.text()) }
     });
 }
 
@@ -162,9 +145,8 @@ fn a_daemon_that_was_stopped_is_found_again_and_nothing_is_lost() {
     let counting = Counting::start();
     let before = counting.link();
     let stopped = Stopped::stop(counting.daemon.pid());
-    let down = counting.relay.process.stdout.wait_json("silence", |line| {
-        (line["state"] == "down").then(|| line.clone())
-    });
+    let down =
+        counting.relay.process.stdout.wait_json("silence", |line| (line["state"] == "down").then(|| line.clone()));
     assert_eq!(down["reason"], "silent", "{down}");
     assert!(down["message"].is_string(), "{down}");
     assert!(down["retry_ms"].as_u64() <= Some(100), "{down}");
@@ -180,9 +162,8 @@ fn a_dead_path_is_noticed_at_both_ends_and_the_next_one_is_taken() {
     let before = counting.wait_link("a measured link", |link| link["rtt_us"].is_u64());
     assert!(before["lease_ms"].is_null(), "{before}");
     counting.proxy.swallow();
-    let down = counting.relay.process.stdout.wait_json("silence", |line| {
-        (line["state"] == "down").then(|| line.clone())
-    });
+    let down =
+        counting.relay.process.stdout.wait_json("silence", |line| (line["state"] == "down").then(|| line.clone()));
     assert_eq!(down["reason"], "silent", "{down}");
     counting.wait_link("a detached link", |link| link["state"] == "detached");
     let known = counting.known();
@@ -201,17 +182,11 @@ fn a_dead_path_is_noticed_at_both_ends_and_the_next_one_is_taken() {
 
 #[test]
 fn a_saturated_link_is_never_taken_for_dead() {
-    let seconds = std::env::var("KEEPLINE_SATURATE_SECONDS")
-        .ok()
-        .and_then(|seconds| seconds.parse().ok())
-        .unwrap_or(15);
+    let seconds =
+        std::env::var("KEEPLINE_SATURATE_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(15);
     let (owner, laptop) = (Machine::new(), Machine::new());
     let daemon = owner.listening_daemon();
-    let path = Path {
-        rate: 64_000,
-        delay: Duration::from_millis(25),
-        queue: Duration::from_millis(500),
-    };
+    let path = Path { rate: 64_000, delay: Duration::from_millis(25), queue: Duration::from_millis(500) };
     let shaper = Shaper::start(&daemon.address(), path);
     let relay = laptop.enrol(&owner, &shaper.route(), "box");
     let before = owner.json(&["remote", "connections"])[0].clone();
@@ -225,11 +200,9 @@ fn a_saturated_link_is_never_taken_for_dead() {
         for _ in 0..4 {
             flood.type_text(&"x".repeat(16 << 10));
         }
-        seen = wait_until("bytes flow all the time", || {
-            match flood.output().bytes().len() {
-                more if more > seen => Ok(more),
-                same => Err(same),
-            }
+        seen = wait_until("bytes flow all the time", || match flood.output().bytes().len() {
+            more if more > seen => Ok(more),
+            same => Err(same),
         });
         std::thread::sleep(Duration::from_millis(500));
     }
@@ -239,10 +212,7 @@ fn a_saturated_link_is_never_taken_for_dead() {
     let told = relay.process.stdout.text();
     assert!(!told.contains("down"), "{told}");
     let rate = seen as u64 / seconds;
-    assert!(
-        rate > 20_000,
-        "the path was not full: {rate} bytes a second"
-    );
+    assert!(rate > 20_000, "the path was not full: {rate} bytes a second");
     println!("{seen} bytes in {seconds} s over one carrier");
 }
 
@@ -265,13 +235,8 @@ fn what_a_link_waits_for_is_seen_everywhere_and_need_not_be_waited_for() {
     counting.proxy.lead_to(Some(refuser.address));
     counting.proxy.black_out();
     counting.proxy.restore();
-    let refused = counting
-        .relay
-        .process
-        .stdout
-        .wait_json("a refusal", |line| {
-            (line["reason"] == "busy").then(|| line.clone())
-        });
+    let refused =
+        counting.relay.process.stdout.wait_json("a refusal", |line| (line["reason"] == "busy").then(|| line.clone()));
     assert_eq!(refused["state"], "down", "{refused}");
     assert!(refused["retry_ms"].as_u64() > Some(4_000), "{refused}");
 
@@ -311,12 +276,7 @@ fn what_a_link_waits_for_is_seen_everywhere_and_need_not_be_waited_for() {
 #[test]
 fn a_person_is_told_once_what_a_relay_waits_for() {
     let counting = Counting::start();
-    let Counting {
-        laptop,
-        daemon,
-        relay,
-        ..
-    } = counting;
+    let Counting { laptop, daemon, relay, .. } = counting;
     drop(relay);
     let route = daemon.route();
     let relay = ["remote", "connect", &route, "--headless", "--name", "box"];
@@ -343,12 +303,7 @@ fn who_gives_up_before_the_link_is_up_leaves_no_relay() {
     let invitation = owner.invitation(&[]);
     let route = daemon.route();
     let connect = ["remote", "connect", &route, "--invite-file"];
-    let mut connect = Process::spawn(
-        laptop
-            .command(&connect)
-            .arg(&invitation)
-            .args(["--name", "box"]),
-    );
+    let mut connect = Process::spawn(laptop.command(&connect).arg(&invitation).args(["--name", "box"]));
     connect.stderr.wait_for("remote approve");
     assert_eq!(relays(&laptop), 1);
     connect.signal(Signal::INT);
@@ -368,15 +323,9 @@ fn relays(machine: &Machine) -> usize {
     let home = format!("HOME={}", machine.home().display());
     let of_this = |pid: &std::path::Path| {
         let read = |name| std::fs::read(pid.join(name)).unwrap_or_default();
-        let has = |text: Vec<u8>, word: &str| {
-            text.split(|byte| *byte == 0)
-                .any(|part| part == word.as_bytes())
-        };
+        let has = |text: Vec<u8>, word: &str| text.split(|byte| *byte == 0).any(|part| part == word.as_bytes());
         has(read("environ"), &home) && has(read("cmdline"), "--headless")
     };
     let processes = std::fs::read_dir("/proc").unwrap();
-    processes
-        .flatten()
-        .filter(|entry| of_this(&entry.path()))
-        .count()
+    processes.flatten().filter(|entry| of_this(&entry.path())).count()
 }

@@ -27,39 +27,23 @@ fn a_list_over_machines_has_a_row_for_one_that_is_down() {
     };
     let rows = laptop.json(&list);
     assert_eq!(machines(&rows), ["local", "one", "two"], "{rows}");
-    assert!(
-        rows.as_array()
-            .unwrap()
-            .iter()
-            .all(|row| row["name"] == "shell"),
-        "{rows}"
-    );
+    assert!(rows.as_array().unwrap().iter().all(|row| row["name"] == "shell"), "{rows}");
 
     second.stop();
     relay.wait_state("down");
     let with_json = [&["--json"][..], &list].concat();
     let rows = wait_until("a machine that waits for its next try", || {
         let output = laptop.run(&with_json);
-        assert_eq!(
-            output.code, 1,
-            "a list that lacks one is partial: {output:?}"
-        );
+        assert_eq!(output.code, 1, "a list that lacks one is partial: {output:?}");
         let rows: Value = serde_json::from_str(&output.stdout).unwrap();
-        let waits = rows
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|row| row["retry_ms"].is_u64());
+        let waits = rows.as_array().unwrap().iter().any(|row| row["retry_ms"].is_u64());
         if waits { Ok(rows) } else { Err(rows) }
     });
     let rows = rows.as_array().unwrap();
     let down: Vec<_> = rows.iter().filter(|row| row["state"].is_string()).collect();
     assert_eq!(down.len(), 1, "{rows:?}");
     assert_eq!(down[0]["machine"], "two");
-    assert!(
-        down[0]["reason"].is_string() && down[0]["message"].is_string(),
-        "{down:?}"
-    );
+    assert!(down[0]["reason"].is_string() && down[0]["message"].is_string(), "{down:?}");
     // The others are all there, and what was known of it last.
     let named: Vec<_> = rows.iter().filter(|row| row["name"] == "shell").collect();
     assert_eq!(named.len(), 3, "{rows:?}");
@@ -82,10 +66,7 @@ fn a_relay_that_is_superseded_once_comes_back_and_of_two_one_ends() {
     let (owner, laptop, copy) = (Machine::new(), Machine::new(), Machine::new());
     let daemon = owner.listening_daemon();
     let first = laptop.enrol(&owner, &daemon.route(), "box");
-    let copied = Command::new("cp")
-        .args(["-a", "-T"])
-        .args([laptop.state_dir(), copy.state_dir()])
-        .status();
+    let copied = Command::new("cp").args(["-a", "-T"]).args([laptop.state_dir(), copy.state_dir()]).status();
     assert!(copied.unwrap().success());
     let second = copy.relay(&[&daemon.route()]);
     let mut relays = [first, second];
@@ -95,20 +76,12 @@ fn a_relay_that_is_superseded_once_comes_back_and_of_two_one_ends() {
         ended.ok_or("both run")
     });
     let [first, second] = relays;
-    let (loser, winner) = if ended == 0 {
-        (first, second)
-    } else {
-        (second, first)
-    };
+    let (loser, winner) = if ended == 0 { (first, second) } else { (second, first) };
     let states = loser.process.stdout.clone();
     let (code, said) = loser.ended();
     assert_eq!(code, 6, "{said}");
     assert!(said.contains("another client with the same id"), "{said}");
-    let told: Vec<_> = states
-        .json_lines()
-        .into_iter()
-        .filter(|line| line["reason"] == "superseded")
-        .collect();
+    let told: Vec<_> = states.json_lines().into_iter().filter(|line| line["reason"] == "superseded").collect();
     assert_eq!(told.len(), 2, "once it came back: {told:?}");
     winner.wait_state("up");
 }

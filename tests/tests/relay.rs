@@ -36,9 +36,7 @@ fn a_shell_outlives_its_relay() {
     let mut first = laptop.pipe_io(&terminal, &["--machine", "box"]);
     first.type_text("echo mark-$((40+2)) pid-$$-\n");
     first.output().wait_for("mark-42 pid-");
-    let pid = first
-        .output()
-        .wait("the shell's pid", |bytes| pid(bytes, 1));
+    let pid = first.output().wait("the shell's pid", |bytes| pid(bytes, 1));
     let before = through(&laptop, &terminal);
 
     relay.process.signal(keepline_tests::process::Signal::KILL);
@@ -49,13 +47,12 @@ fn a_shell_outlives_its_relay() {
 
     // Went on, or ended in the way that says so.
     if first.type_text("echo went-$((1+1))-on\n") {
-        let ended = wait_until("the first consumer went on or ended", || {
-            match (first.output().text(), first.process.runs()) {
+        let ended =
+            wait_until("the first consumer went on or ended", || match (first.output().text(), first.process.runs()) {
                 (text, _) if text.contains("went-2-on") => Ok(false),
                 (_, false) => Ok(true),
                 (text, true) => Err(text),
-            }
-        });
+            });
         if ended {
             let end = first.ended();
             assert_eq!(end.code, 2, "{end:?}");
@@ -88,10 +85,7 @@ fn a_shell_outlives_its_relay() {
 /// The number behind the `n`th `pid-` that has one.
 fn pid(bytes: &[u8], n: usize) -> Option<u32> {
     let text = String::from_utf8_lossy(bytes);
-    text.split("pid-")
-        .skip(1)
-        .filter_map(|part| part.split_once('-')?.0.parse().ok())
-        .nth(n - 1)
+    text.split("pid-").skip(1).filter_map(|part| part.split_once('-')?.0.parse().ok()).nth(n - 1)
 }
 
 #[test]
@@ -111,14 +105,8 @@ fn one_machine_has_one_relay_and_is_known_by_its_name() {
         assert_eq!(known.as_array().unwrap().len(), 1, "{known}");
         assert_eq!(known[0]["name"], "box", "{known}");
         assert_eq!(known[0]["state"], state, "{known}");
-        assert_eq!(
-            known[0]["fingerprint"],
-            owner.json(&["server", "status"])["fingerprint"]
-        );
-        assert!(
-            known[0]["routes"].to_string().contains(&daemon.address()),
-            "{known}"
-        );
+        assert_eq!(known[0]["fingerprint"], owner.json(&["server", "status"])["fingerprint"]);
+        assert!(known[0]["routes"].to_string().contains(&daemon.address()), "{known}");
     };
     known("up");
     drop(relay);
@@ -128,24 +116,16 @@ fn one_machine_has_one_relay_and_is_known_by_its_name() {
     assert_eq!(unknown.code, 4, "{unknown:?}");
     assert!(unknown.stderr.contains("box"), "no candidates: {unknown:?}");
     laptop.ok(&["remote", "known-daemons", "forget", "box"]);
-    assert_eq!(
-        laptop.json(&["remote", "known-daemons"]),
-        serde_json::json!([])
-    );
+    assert_eq!(laptop.json(&["remote", "known-daemons"]), serde_json::json!([]));
     let forgotten = laptop.run(&["remote", "connect", &daemon.route(), "--headless"]);
     assert_eq!(forgotten.code, 6, "{forgotten:?}");
 }
 
 fn stale(output: &str) -> Value {
     let value: Value = serde_json::from_str(output).unwrap();
-    let value = value
-        .as_array()
-        .map_or(value.clone(), |rows| rows[0].clone());
+    let value = value.as_array().map_or(value.clone(), |rows| rows[0].clone());
     assert_eq!(value["freshness"]["state"], "stale", "{value}");
-    assert!(
-        value["freshness"]["since_ms"].as_u64().unwrap() > 0,
-        "{value}"
-    );
+    assert!(value["freshness"]["since_ms"].as_u64().unwrap() > 0, "{value}");
     value
 }
 
@@ -180,11 +160,7 @@ fn while_the_link_is_down_reads_are_stale_and_the_rest_fails_in_one_sentence() {
         assert_eq!(output.stderr, disconnected, "{arguments:?} {output:?}");
         assert_eq!(output.stdout, "", "{arguments:?} {output:?}");
     }
-    for arguments in [
-        ["session", "snapshot"],
-        ["terminal", "list"],
-        ["workspace", "list"],
-    ] {
+    for arguments in [["session", "snapshot"], ["terminal", "list"], ["workspace", "list"]] {
         let mut plain = vec!["--machine", "box"];
         plain.extend(arguments);
         let output = laptop.run(&plain);
@@ -197,11 +173,7 @@ fn while_the_link_is_down_reads_are_stale_and_the_rest_fails_in_one_sentence() {
     // Without its relay the machine is as far away.
     drop(relay);
     let output = laptop.run(&["--machine", "box", "terminal", "list"]);
-    assert_eq!(
-        (output.code, &*output.stderr),
-        (1, disconnected),
-        "{output:?}"
-    );
+    assert_eq!((output.code, &*output.stderr), (1, disconnected), "{output:?}");
 }
 
 #[test]

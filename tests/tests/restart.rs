@@ -19,13 +19,7 @@ impl Session {
         let (owner, laptop) = (Machine::new(), Machine::new());
         let daemon = owner.listening_daemon();
         let relay = laptop.enrol(&owner, &daemon.route(), "box");
-        Session {
-            relay,
-            address: daemon.address(),
-            daemon: Some(daemon),
-            laptop,
-            owner,
-        }
+        Session { relay, address: daemon.address(), daemon: Some(daemon), laptop, owner }
     }
 
     /// A command on the laptop, about the daemon's machine.
@@ -63,11 +57,9 @@ impl Session {
 /// Waits until a process is gone.
 fn wait_gone(pid: &Value) {
     assert!(pid.is_u64(), "{pid}");
-    wait_until("the end of a program", || {
-        match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
-            Err(_) => Ok(()),
-            Ok(stat) => Err(stat),
-        }
+    wait_until("the end of a program", || match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => Ok(()),
+        Ok(stat) => Err(stat),
     });
 }
 
@@ -76,19 +68,8 @@ fn restarted_with(signal: Signal) {
     let new_workspace = ["workspace", "new", "one", "--key", "k-workspace"];
     let workspace = session.json(&new_workspace);
     session.json(&["workspace", "new", "two"]);
-    let new_terminal = [
-        "terminal",
-        "new",
-        "--workspace",
-        "two",
-        "--name",
-        "shell",
-        "--key",
-        "k-terminal",
-        "--",
-        "bash",
-        "--norc",
-    ];
+    let new_terminal =
+        ["terminal", "new", "--workspace", "two", "--name", "shell", "--key", "k-terminal", "--", "bash", "--norc"];
     let terminal = session.json(&new_terminal);
     let id = terminal["value"]["terminal"].as_str().unwrap();
     // The last thing that is acknowledged.
@@ -96,9 +77,7 @@ fn restarted_with(signal: Signal) {
     session.json(&["terminal", "rename", "shell", "renamed shell"]);
     let mut follow = session.laptop.command(&["session", "events", "--jsonl"]);
     let mut events = Process::spawn(follow.args(["--machine", "box"]));
-    events.stdout.wait_json("the first document", |line| {
-        (line["reset"] == "initial").then_some(())
-    });
+    events.stdout.wait_json("the first document", |line| (line["reset"] == "initial").then_some(()));
     let consumer = session.laptop.pipe_io(id, &["--machine", "box"]);
     let shown = |bytes: &[u8]| (!bytes.is_empty()).then_some(());
     consumer.output().wait("the snapshot", shown);
@@ -112,10 +91,7 @@ fn restarted_with(signal: Signal) {
     let generation = &after["cursor"]["generation"];
     assert_eq!(after["workspaces"], before["workspaces"]);
     let names = &after["workspaces"].to_string();
-    assert!(
-        names.contains("one") && names.contains("renamed"),
-        "{after}"
-    );
+    assert!(names.contains("one") && names.contains("renamed"), "{after}");
     let terminals = after["terminals"].as_array().unwrap();
     assert_eq!(terminals.len(), 1, "{after}");
     let (row, old) = (&terminals[0], &before["terminals"][0]);
@@ -132,9 +108,9 @@ fn restarted_with(signal: Signal) {
     assert_eq!(session.owner.json(&["server", "status"])["terminals"], 0);
 
     // Who follows is told to start anew, with the document, and goes on from there.
-    let reset = events.stdout.wait_json("a reset", |line| {
-        (line["reset"] == "generation-changed").then(|| line["document"].clone())
-    });
+    let reset = events
+        .stdout
+        .wait_json("a reset", |line| (line["reset"] == "generation-changed").then(|| line["document"].clone()));
     assert_eq!(&reset["cursor"]["generation"], generation);
     assert_eq!(reset["workspaces"], after["workspaces"]);
     assert_eq!(reset["terminals"], after["terminals"]);
@@ -160,10 +136,7 @@ fn restarted_with(signal: Signal) {
         assert_eq!(end.exit["reason"], "terminal-ended", "{end:?}");
     }
     let words = late.told[0]["diagnostic"].as_str();
-    assert!(
-        words.is_some_and(|words| words.contains("gone")),
-        "{late:?}"
-    );
+    assert!(words.is_some_and(|words| words.contains("gone")), "{late:?}");
 
     // What is asked again under its key was done already.
     let again = session.json(&new_workspace);
@@ -178,10 +151,7 @@ fn restarted_with(signal: Signal) {
 
     // And what is new can be made at once.
     let new = session.json(&["terminal", "new", "--workspace", "renamed", "--", "cat"]);
-    assert_eq!(
-        new["value"]["workspace"], terminal["value"]["workspace"],
-        "{new}"
-    );
+    assert_eq!(new["value"]["workspace"], terminal["value"]["workspace"], "{new}");
     assert_eq!(&new["generation"], generation, "{new}");
     let new = new["value"]["terminal"].as_str().unwrap();
     assert_ne!(new, id);
@@ -219,10 +189,7 @@ fn what_was_acknowledged_before_a_kill_is_there_after_it() {
     let mut rows = machine.json(&["workspace", "list"]);
     let rows = rows.as_array_mut().unwrap();
     rows.sort_by_key(|row| row["index"].as_u64());
-    let found: Vec<_> = rows
-        .iter()
-        .map(|row| row["name"].as_str().unwrap())
-        .collect();
+    let found: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(found, names);
 }
 
@@ -238,9 +205,7 @@ fn on_the_daemons_own_socket_consumers_say_that_it_is_lost_or_go_on_when_it_is_b
     let daemon = machine.daemon(&[]);
     let lost = attached(&machine.terminal(&["--", "cat"]));
     let mut events = Process::spawn(&mut machine.command(&["session", "events", "--jsonl"]));
-    events.stdout.wait_json("the first document", |line| {
-        (line["reset"] == "initial").then_some(())
-    });
+    events.stdout.wait_json("the first document", |line| (line["reset"] == "initial").then_some(()));
     daemon.kill();
     let end = lost.ended();
     assert_eq!(end.code, 2, "{end:?}");
@@ -253,9 +218,5 @@ fn on_the_daemons_own_socket_consumers_say_that_it_is_lost_or_go_on_when_it_is_b
     daemon.kill();
     let _daemon = machine.daemon(&[]);
     let end = waits.ended();
-    assert_eq!(
-        (end.code, &end.exit["reason"]),
-        (0, &"terminal-ended".into()),
-        "{end:?}"
-    );
+    assert_eq!((end.code, &end.exit["reason"]), (0, &"terminal-ended".into()), "{end:?}");
 }

@@ -41,10 +41,7 @@ fn a_daemons_key_is_rotated_under_its_links_and_its_clients_follow() {
     let old = fs::read(daemon_key(&owner)).unwrap();
     let link = relay.wait_state("up")["link"].clone();
 
-    assert_eq!(
-        owner.json(&["remote", "rotate-key"]),
-        json!({ "serial": 2 })
-    );
+    assert_eq!(owner.json(&["remote", "rotate-key"]), json!({ "serial": 2 }));
     assert_eq!(parsed(&daemon_key(&owner))["serial"], 2);
     // The running link goes on, and knows nothing of it.
     laptop.ok(&["--machine", "box", "terminal", "new", "--", "true"]);
@@ -56,17 +53,12 @@ fn a_daemons_key_is_rotated_under_its_links_and_its_clients_follow() {
     let relay = laptop.relay(&[&route]);
     relay.wait_state("up");
     let second = known(&laptop);
-    assert_eq!(
-        (&second["serial"], &second["identity"]),
-        (&json!(2), &first["identity"])
-    );
+    assert_eq!((&second["serial"], &second["identity"]), (&json!(2), &first["identity"]));
     assert_ne!(second["noise_key"], first["noise_key"]);
     assert_eq!(enrolments(&owner), 1);
     let audit = owner.json(&["server", "audit"]);
     let rotated = audit.as_array().unwrap().iter();
-    let rotated: Vec<_> = rotated
-        .filter(|entry| entry["event"] == "key-rotated")
-        .collect();
+    let rotated: Vec<_> = rotated.filter(|entry| entry["event"] == "key-rotated").collect();
     assert_eq!(rotated.len(), 1, "{audit}");
     assert_eq!(rotated[0]["detail"], "2");
 
@@ -110,10 +102,7 @@ fn a_devices_key_is_rotated_and_its_daemon_refuses_the_older_one() {
     assert_eq!(consumer.detach().code, 0);
     assert_eq!(enrolments(&owner), 1);
     let devices = owner.json(&["remote", "devices"]);
-    assert_eq!(
-        (devices.as_array().unwrap().len(), &devices[0]["device"]),
-        (1, &device)
-    );
+    assert_eq!((devices.as_array().unwrap().len(), &devices[0]["device"]), (1, &device));
     drop(relay);
 
     // Somebody with the old key, also after the daemon was started anew.
@@ -144,8 +133,7 @@ fn a_daemon_that_is_away_learns_of_a_devices_key_when_it_is_back() {
     wait_until("the new key is known", || {
         let audit = owner.json(&["server", "audit"]);
         let mut entries = audit.as_array().unwrap().iter();
-        let rotated =
-            entries.any(|entry| entry["event"] == "key-rotated" && entry["detail"] == "2");
+        let rotated = entries.any(|entry| entry["event"] == "key-rotated" && entry["detail"] == "2");
         rotated.then_some(()).ok_or(audit.to_string())
     });
     assert_eq!(enrolments(&owner), 1);

@@ -26,13 +26,7 @@ impl Scoped {
         let file = file.to_string_lossy();
         let relay = laptop.relay(&[&daemon.route(), "--invite-file", &file, "--name", "box"]);
         relay.wait_state("up");
-        Scoped {
-            owner,
-            daemon,
-            laptop,
-            relay,
-            terminal,
-        }
+        Scoped { owner, daemon, laptop, relay, terminal }
     }
 
     /// Runs a command on the laptop, for the machine.
@@ -84,9 +78,7 @@ fn a_device_that_may_view_sees_and_changes_nothing() {
     // It may watch, and only that.
     let end = scoped.laptop.pipe_io(&id, &["--machine", "box"]).ended();
     assert_eq!(end.code, 6, "{end:?}");
-    let mut watching = scoped
-        .laptop
-        .pipe_io(&id, &["--machine", "box", "--read-only"]);
+    let mut watching = scoped.laptop.pipe_io(&id, &["--machine", "box", "--read-only"]);
     scoped.owner.ok(&["terminal", "send", &id, "seen by all\n"]);
     watching.output().wait_for("seen by all");
     watching.type_text("typed by who may not\n");
@@ -113,10 +105,7 @@ fn the_default_is_all_but_admin_and_admin_is_given_when_asked_for() {
     let device = scoped.device()["device"].clone();
     let audit = scoped.owner.json(&["server", "audit"]);
     let invited = audit.as_array().unwrap().iter();
-    let by: Vec<&Value> = invited
-        .filter(|entry| entry["event"] == "invited")
-        .map(|entry| &entry["by"])
-        .collect();
+    let by: Vec<&Value> = invited.filter(|entry| entry["event"] == "invited").map(|entry| &entry["by"]).collect();
     assert_eq!(by, [&Value::Null, &device], "{audit}");
 }
 
@@ -160,10 +149,7 @@ fn a_pending_devices_scopes_are_shown_and_stay_when_it_is_approved() {
     assert_eq!(pending["scopes"], json!(["view"]));
     owner.ok(&["remote", "approve", pending["id"].as_str().unwrap()]);
     relay.wait_state("up");
-    assert_eq!(
-        owner.json(&["remote", "devices"])[0]["scopes"],
-        json!(["view"])
-    );
+    assert_eq!(owner.json(&["remote", "devices"])[0]["scopes"], json!(["view"]));
 }
 
 #[test]
@@ -175,10 +161,7 @@ fn a_trusted_carrier_gives_what_its_listener_gives() {
     local.wait_state("up");
     laptop.ok(&["--machine", "local", "remote", "devices"]);
     let device = owner.json(&["remote", "devices"])[0].clone();
-    assert_eq!(
-        (&device["state"], &device["scopes"]),
-        (&json!("trusted"), &json!([]))
-    );
+    assert_eq!((&device["state"], &device["scopes"]), (&json!("trusted"), &json!([])));
     drop(local);
 
     let far = laptop.relay(&[&daemon.route(), "--name", "local"]);
@@ -201,13 +184,7 @@ fn the_audit_tells_who_got_in_who_was_refused_and_who_changed_what() {
         scoped.refuses(&["terminal", "new", "--", "true"], "exec");
     }
     let revision = laptop.json(&["--machine", "box", "workspace", "new", word])["revision"].clone();
-    let Scoped {
-        owner,
-        daemon,
-        laptop,
-        relay,
-        ..
-    } = scoped;
+    let Scoped { owner, daemon, laptop, relay, .. } = scoped;
     owner.ok(&["remote", "revoke", id]);
     assert_eq!(relay.ended().0, 6);
     for _ in 0..2 {
@@ -223,32 +200,16 @@ fn the_audit_tells_who_got_in_who_was_refused_and_who_changed_what() {
         let found = entries.iter().filter(|entry| entry["event"] == event);
         found.collect()
     };
-    assert!(
-        entries.iter().all(|entry| entry["device"] == device),
-        "{text}"
-    );
+    assert!(entries.iter().all(|entry| entry["device"] == device), "{text}");
     assert_eq!(of("enrolled").len(), 1, "{text}");
     let opened = of("link-opened");
     assert_eq!(opened[0]["detail"], "ws", "{text}");
-    assert!(
-        opened[0]["peer"]
-            .as_str()
-            .unwrap()
-            .starts_with("127.0.0.1:"),
-        "{text}"
-    );
-    let details: Vec<_> = of("mutation")
-        .iter()
-        .map(|entry| entry["detail"].clone())
-        .collect();
+    assert!(opened[0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{text}");
+    let details: Vec<_> = of("mutation").iter().map(|entry| entry["detail"].clone()).collect();
     assert_eq!(details, ["terminal.rename", "workspace.new"], "{text}");
     assert_eq!(of("mutation")[1]["cursor"]["revision"], revision, "{text}");
     assert_eq!(of("revoked").len(), 1, "{text}");
-    assert_eq!(
-        of("link-ended").last().unwrap()["detail"],
-        "revoked",
-        "{text}"
-    );
+    assert_eq!(of("link-ended").last().unwrap()["detail"], "revoked", "{text}");
     let refused = |detail: &str| -> u64 {
         let found = of("refused");
         let found = found.iter().filter(|entry| entry["detail"] == detail);
@@ -258,10 +219,7 @@ fn the_audit_tells_who_got_in_who_was_refused_and_who_changed_what() {
     assert_eq!(refused("revoked"), 2, "{text}");
 
     let table = owner.ok(&["server", "audit"]);
-    assert!(
-        table.starts_with("AGO") && table.contains("terminal.rename"),
-        "{table}"
-    );
+    assert!(table.starts_with("AGO") && table.contains("terminal.rename"), "{table}");
     let own = owner.json(&["server", "audit"]);
     let own = own.as_array().unwrap();
     let by_hand = |entry: &&Value| entry["event"] == "mutation" && entry["device"].is_null();
@@ -279,13 +237,7 @@ fn the_audit_outlives_its_daemon() {
     let entries = owner.json(&["server", "audit"]);
     let entries = entries.as_array().unwrap();
     let events: Vec<_> = entries.iter().map(|entry| entry["event"].clone()).collect();
-    for event in [
-        "invited",
-        "enrolled",
-        "link-opened",
-        "mutation",
-        "link-ended",
-    ] {
+    for event in ["invited", "enrolled", "link-opened", "mutation", "link-ended"] {
         assert!(events.contains(&json!(event)), "{event}: {events:?}");
     }
     let last = entries.iter().find(|entry| entry["event"] == "link-ended");

@@ -37,10 +37,7 @@ fn coloured_file(machine: &Machine) -> String {
         let _ = write!(text, "\x1b[1;3{}mline {number:04}\x1b[0m ", number % 8);
         let _ = match number % 5 {
             0 => write!(text, "\x1b[48;5;{color}m indexed background \x1b[m"),
-            1 => write!(
-                text,
-                "\x1b[38;2;{color};100;7;3mdirect colour and italic\x1b[m"
-            ),
+            1 => write!(text, "\x1b[38;2;{color};100;7;3mdirect colour and italic\x1b[m"),
             2 => write!(text, "\x1b[4mwide 漢字 and e\u{301}\x1b[24;9m struck\x1b[m"),
             3 => write!(text, "\x1b[9{}m{}\x1b[m", number % 8, "long ".repeat(25)),
             _ => write!(text, "\x1b[7mreversed\x1b[27m plain \x1b[2mdim\x1b[m"),
@@ -90,12 +87,7 @@ impl Showing {
         command.extend(program);
         let terminal = machine.terminal(&command);
         let stayed = machine.pipe_io(&terminal, &[]);
-        let mut showing = Showing {
-            machine,
-            _daemon: daemon,
-            terminal,
-            stayed,
-        };
+        let mut showing = Showing { machine, _daemon: daemon, terminal, stayed };
         showing.stayed.resize(COLS, ROWS);
         wait_until("the size that the consumer asked for", || {
             let row = showing.machine.json(&["terminal", "list"])[0].clone();
@@ -116,21 +108,16 @@ impl Showing {
 
     /// Waits until the screen of `consumer` is as `look` wants it.
     fn wait(&self, what: &str, consumer: &PipeIo, look: impl Fn(&Screen) -> bool) {
-        consumer
-            .output()
-            .wait(what, |bytes| look(&after(bytes)).then_some(()));
+        consumer.output().wait(what, |bytes| look(&after(bytes)).then_some(()));
     }
 
     /// The screen before the program changed it.
     fn before(&self) -> Screen {
-        let before = self
-            .stayed
-            .output()
-            .wait("the start of the program", |bytes| {
-                let mark = b"before-it\x07";
-                let at = bytes.windows(mark.len()).position(|part| part == mark)?;
-                Some(bytes[..at + mark.len()].to_vec())
-            });
+        let before = self.stayed.output().wait("the start of the program", |bytes| {
+            let mark = b"before-it\x07";
+            let at = bytes.windows(mark.len()).position(|part| part == mark)?;
+            Some(bytes[..at + mark.len()].to_vec())
+        });
         let before = after(&before);
         assert!(!before.is_alternate());
         assert_eq!(before.history.len(), 60 + 1 - usize::from(ROWS));
@@ -139,9 +126,7 @@ impl Showing {
     }
 
     fn assert_read(&self, what: &str, screen: &Screen) {
-        let read = self
-            .machine
-            .ok(&["terminal", "read", "--ansi", &self.terminal]);
+        let read = self.machine.ok(&["terminal", "read", "--ansi", &self.terminal]);
         let rows = read.trim_end_matches('\n').replace('\n', "\r\n");
         let read = after(rows.as_bytes()).as_read();
         assert_same(what, &read, &screen.clone().as_read());
@@ -199,8 +184,7 @@ fn less_on_a_coloured_file_survives_detach_and_attach() {
     });
     // A page, and a little more.
     less.stayed.type_text(" jjj");
-    let steady =
-        |screen: &Screen| screen.rows()[22].starts_with("line 0041") && screen.rows()[23] == ":";
+    let steady = |screen: &Screen| screen.rows()[22].starts_with("line 0041") && screen.rows()[23] == ":";
     less.wait("the second page", &less.stayed, steady);
     less.survives(&before, steady, "q");
 }
@@ -217,29 +201,16 @@ fn vim_survives_detach_and_attach() {
     let file = machine.home().join("program.c");
     let mut text = String::new();
     for number in 1..=300 {
-        let _ = writeln!(
-            text,
-            "int f{number}(void) {{ return {number}; }} /* \"text\" */ // 漢字"
-        );
+        let _ = writeln!(text, "int f{number}(void) {{ return {number}; }} /* \"text\" */ // 漢字");
     }
     std::fs::write(&file, text).unwrap();
-    let mut vim = Showing::of(
-        machine,
-        &[
-            "vim",
-            "--clean",
-            "-n",
-            "+syntax on",
-            &file.to_string_lossy(),
-        ],
-    );
+    let mut vim = Showing::of(machine, &["vim", "--clean", "-n", "+syntax on", &file.to_string_lossy()]);
     let before = vim.before();
     // It has shown the file, and gives keys their meaning.
     vim.wait("the first page", &vim.stayed, |screen| {
         screen.rows()[0].starts_with("int f1(") && screen.cursor == Point::default()
     });
-    vim.stayed
-        .type_text("100Gzt:set number hlsearch\r/return\r:echo 'set' 'tled'\r");
+    vim.stayed.type_text("100Gzt:set number hlsearch\r/return\r:echo 'set' 'tled'\r");
     let steady = |screen: &Screen| {
         let rows = screen.rows();
         // Vim keeps five lines above the cursor, and shows the cursor when all is drawn.

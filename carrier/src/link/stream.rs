@@ -19,15 +19,8 @@ pub(super) struct Stream {
 /// The halves of a stream.
 pub(super) fn halves(stream: Stream) -> (Sender, Receiver) {
     let stream = Arc::new(stream);
-    let sender = Sender {
-        stream: stream.clone(),
-    };
-    let receiver = Receiver {
-        stream,
-        assembler: Assembler::default(),
-        gathers: false,
-        given: false,
-    };
+    let sender = Sender { stream: stream.clone() };
+    let receiver = Receiver { stream, assembler: Assembler::default(), gathers: false, given: false };
     (sender, receiver)
 }
 
@@ -68,9 +61,7 @@ impl Sender {
         while !bytes.is_empty() {
             let room = self.ready().await?;
             let part = bytes.split_to(room.min(bytes.len()));
-            self.stream
-                .link
-                .change(|state| state.core.write(self.stream.id, part))?;
+            self.stream.link.change(|state| state.core.write(self.stream.id, part))?;
         }
         Ok(())
     }
@@ -78,30 +69,18 @@ impl Sender {
     /// Says that nothing more will be written.
     pub fn finish(&self) {
         // A stream that is closed already needs no end.
-        let _ = self
-            .stream
-            .link
-            .change(|state| state.core.finish(self.stream.id));
+        let _ = self.stream.link.change(|state| state.core.finish(self.stream.id));
     }
 
     /// Gives the stream up in both directions.
     pub fn reset(&self, code: u16) {
-        self.stream
-            .link
-            .change(|state| state.core.reset(self.stream.id, code));
+        self.stream.link.change(|state| state.core.reset(self.stream.id, code));
     }
 
     /// Waits until the peer has given the stream up or the link has ended.
     pub async fn closed(&self) {
         loop {
-            if self
-                .stream
-                .link
-                .lock()
-                .core
-                .capacity(self.stream.id)
-                .is_err()
-            {
+            if self.stream.link.lock().core.capacity(self.stream.id).is_err() {
                 return;
             }
             self.stream.wakers.writable.notified().await;
@@ -158,10 +137,7 @@ impl Receiver {
                 }
                 self.gathers = true;
             }
-            let read = self
-                .stream
-                .link
-                .change(|state| state.core.read(self.stream.id));
+            let read = self.stream.link.change(|state| state.core.read(self.stream.id));
             match read {
                 Read::Data(bytes) => self.assembler.push(&bytes),
                 Read::Finished => {
@@ -178,16 +154,12 @@ impl Receiver {
 
     /// Gives the stream up in both directions.
     pub fn reset(&self, code: u16) {
-        self.stream
-            .link
-            .change(|state| state.core.reset(self.stream.id, code));
+        self.stream.link.change(|state| state.core.reset(self.stream.id, code));
     }
 
     /// Whether the link lets a message of so many bytes be gathered.
     fn gather(&self, bytes: usize) -> bool {
-        self.stream
-            .link
-            .change(|state| state.core.gather(self.stream.id, bytes))
+        self.stream.link.change(|state| state.core.gather(self.stream.id, bytes))
     }
 
     fn malformed(&self, error: MessageError) -> ReceiveError {

@@ -42,12 +42,7 @@ const ESC: u8 = 0x1b;
 
 impl Escapes {
     pub(super) fn new() -> Self {
-        Escapes {
-            line_start: true,
-            tilde: None,
-            pasting: false,
-            inside: false,
-        }
+        Escapes { line_start: true, tilde: None, pasting: false, inside: false }
     }
 
     /// What the next bytes mean, in order. Nothing follows a detach.
@@ -126,9 +121,7 @@ fn token(bytes: &[u8]) -> Option<(Token, usize)> {
         }
         [ESC, b'O', b'M', ..] => Some((Token::Enter, 3)),
         [ESC, b'O', _, ..] => Some((Token::Other, 3)),
-        [ESC, b']' | b'P' | b'_', rest @ ..] => {
-            sequence_rest(rest).map(|length| (Token::Nothing, length + 2))
-        }
+        [ESC, b']' | b'P' | b'_', rest @ ..] => sequence_rest(rest).map(|length| (Token::Nothing, length + 2)),
         // Alone it is the key; with another behind it, that key with Alt.
         [ESC] => Some((Token::Other, 1)),
         [ESC, _, ..] => Some((Token::Other, 2)),
@@ -141,9 +134,7 @@ fn token(bytes: &[u8]) -> Option<(Token, usize)> {
 /// How much of `bytes` belongs to a sequence that began before them, if its end is there. Any byte that could end one
 /// does; a mistake here only lets one escape go unnoticed.
 fn sequence_rest(bytes: &[u8]) -> Option<usize> {
-    let end = bytes
-        .iter()
-        .position(|b| matches!(b, 0x07 | 0x1b | b'\r' | b'\n' | b'~' | b'u' | b'M'))?;
+    let end = bytes.iter().position(|b| matches!(b, 0x07 | 0x1b | b'\r' | b'\n' | b'~' | b'u' | b'M'))?;
     match bytes[end..] {
         [ESC, b'\\', ..] => Some(end + 2),
         [ESC, ..] => Some(end),
@@ -245,28 +236,15 @@ mod tests {
     #[test]
     fn keys_sent_as_sequences_count() {
         let enter = "\x1b[13u";
-        let (sent, others) = all(&[
-            enter,
-            "\x1b[57441;2u",
-            "\x1b[96:126;2u",
-            "\x1b[96;1:3u",
-            "\x1b[46;;46u",
-        ]);
+        let (sent, others) = all(&[enter, "\x1b[57441;2u", "\x1b[96:126;2u", "\x1b[96;1:3u", "\x1b[46;;46u"]);
         assert_eq!(others, ["detach"]);
         assert!(sent.starts_with(enter));
         assert_eq!(all(&["\x1b[27;2;126~", "\x1b[46u"]).1, ["detach"]);
-        assert_eq!(
-            all(&["\x1b[126;5u", "."]).1,
-            Vec::<&str>::new(),
-            "with Ctrl it is another key"
-        );
+        assert_eq!(all(&["\x1b[126;5u", "."]).1, Vec::<&str>::new(), "with Ctrl it is another key");
     }
 
     #[test]
     fn a_sequence_cut_in_two_is_passed_on() {
-        assert_eq!(
-            all(&["a\x1b[1", ";5u", "\r~."]),
-            ("a\x1b[1;5u\r".into(), vec!["detach"])
-        );
+        assert_eq!(all(&["a\x1b[1", ";5u", "\r~."]), ("a\x1b[1;5u\r".into(), vec!["detach"]));
     }
 }

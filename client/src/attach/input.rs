@@ -57,14 +57,7 @@ impl Tail {
     /// An empty tail whose first byte has the position `start` in both numberings.
     #[must_use]
     pub fn new(start: u64) -> Self {
-        Tail {
-            pieces: VecDeque::new(),
-            length: 0,
-            start,
-            next: start,
-            given: start,
-            anchor: (start, start),
-        }
+        Tail { pieces: VecDeque::new(), length: 0, start, next: start, given: start, anchor: (start, start) }
     }
 
     /// Bytes that may be pushed now.
@@ -156,10 +149,8 @@ impl Tail {
 
     /// Gives up everything held and names it.
     pub fn abandon(&mut self) -> Lost {
-        let lost = Lost {
-            unsent: self.end() - self.given.max(self.start),
-            unknown: self.given.saturating_sub(self.start),
-        };
+        let lost =
+            Lost { unsent: self.end() - self.given.max(self.start), unknown: self.given.saturating_sub(self.start) };
         let end = self.end();
         self.trim(end);
         self.next = end;
@@ -172,9 +163,7 @@ impl Tail {
     }
 
     fn own_position(&self, offset: u64) -> u64 {
-        self.anchor
-            .0
-            .saturating_add(offset.saturating_sub(self.anchor.1))
+        self.anchor.0.saturating_add(offset.saturating_sub(self.anchor.1))
     }
 
     fn trim(&mut self, position: u64) {
@@ -238,13 +227,7 @@ mod tests {
         tail.next_piece(4);
         tail.acknowledge(1);
         let lost = tail.attached(0, false);
-        assert_eq!(
-            lost,
-            Lost {
-                unsent: 2,
-                unknown: 3
-            }
-        );
+        assert_eq!(lost, Lost { unsent: 2, unknown: 3 });
         push(&mut tail, "xyz");
         // The peer counts from 0 again, the tail goes on.
         assert_eq!(tail.acknowledged(), 6);
@@ -272,13 +255,7 @@ mod tests {
         push(&mut tail, "abcd");
         drain(&mut tail, 9);
         tail.attached(1, true);
-        assert_eq!(
-            tail.attached(0, false),
-            Lost {
-                unsent: 0,
-                unknown: 3
-            }
-        );
+        assert_eq!(tail.attached(0, false), Lost { unsent: 0, unknown: 3 });
     }
 
     #[test]
@@ -286,15 +263,9 @@ mod tests {
         let mut tail = Tail::new(0);
         push(&mut tail, "abcdef");
         tail.next_piece(3);
-        tail.drop_lost(Lost {
-            unsent: 1,
-            unknown: 3,
-        });
+        tail.drop_lost(Lost { unsent: 1, unknown: 3 });
         assert_eq!(drain(&mut tail, 9), (Some(4), "ef".into()));
-        tail.drop_lost(Lost {
-            unsent: 0,
-            unknown: u64::MAX,
-        });
+        tail.drop_lost(Lost { unsent: 0, unknown: u64::MAX });
         assert!(tail.is_empty());
         assert_eq!(tail.end(), 6);
     }

@@ -58,8 +58,7 @@ pub fn size() -> Option<keepline_protocol::api::Size> {
 /// When nothing was attached to; the terminal was not touched then.
 pub async fn run(endpoint: Endpoint, mut request: AttachRequest) -> Result<u8, Failure> {
     check_terminal()?;
-    let failed =
-        |error: std::io::Error| Failure::new(Code::Failed, format!("cannot attach: {error}"));
+    let failed = |error: std::io::Error| Failure::new(Code::Failed, format!("cannot attach: {error}"));
     let observer = request.observer;
     request.size = screen::size().filter(|_| !observer);
     request.patient = false;
@@ -129,8 +128,7 @@ impl Person {
     async fn drive(&mut self) -> End {
         loop {
             self.session.push(&mut self.input);
-            self.session
-                .set_reading(self.stdout.waiting() < OUTPUT_QUEUE as u64);
+            self.session.set_reading(self.stdout.waiting() < OUTPUT_QUEUE as u64);
             let signals = &mut self.signals;
             tokio::select! {
                 event = self.session.next() => if let Some(end) = self.on_event(event) {
@@ -181,10 +179,7 @@ impl Person {
             self.settle().await;
         }
         Some(End {
-            text: format!(
-                "detached; again with: keepline {}attach --terminal {}",
-                self.machine, self.terminal
-            ),
+            text: format!("detached; again with: keepline {}attach --terminal {}", self.machine, self.terminal),
             exit: 0,
         })
     }
@@ -219,10 +214,7 @@ impl Person {
             }
             Event::Output(bytes) => self.show_bytes(&bytes),
             Event::Size(_) | Event::Acknowledged => {}
-            Event::Link {
-                state: LinkState::Up,
-                ..
-            } => {
+            Event::Link { state: LinkState::Up, .. } => {
                 self.link_down = None;
                 self.status_due = None;
                 if self.covered {
@@ -240,10 +232,9 @@ impl Person {
                     self.paint_link();
                 }
             }
-            Event::Lost(lost) => self.paint(&format!(
-                "{} typed bytes were not sent, {} maybe",
-                lost.unsent, lost.unknown
-            )),
+            Event::Lost(lost) => {
+                self.paint(&format!("{} typed bytes were not sent, {} maybe", lost.unsent, lost.unknown))
+            }
             Event::Ended(exit) => {
                 return Some(End {
                     text: match exit {
@@ -309,10 +300,7 @@ impl Person {
 }
 
 fn ended_by(name: &str, number: u8) -> End {
-    End {
-        text: format!("ended by {name}"),
-        exit: 128 + number,
-    }
+    End { text: format!("ended by {name}"), exit: 128 + number }
 }
 
 async fn due(moment: Option<Instant>) {

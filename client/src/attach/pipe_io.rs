@@ -18,9 +18,7 @@ use super::input::Lost;
 use super::pipe_line::{Asked, parse};
 use super::session::{AttachRequest, Event, Session};
 use super::writer::{self, Output};
-use crate::bounds::{
-    DRAIN_TIME, FLUSH_TIME, OUTPUT_QUEUE, PIPE_LINE_MAX, SIZE_SETTLE, STDERR_QUEUE,
-};
+use crate::bounds::{DRAIN_TIME, FLUSH_TIME, OUTPUT_QUEUE, PIPE_LINE_MAX, SIZE_SETTLE, STDERR_QUEUE};
 use crate::local::{Line, LineBuffer};
 use crate::paths::Endpoint;
 
@@ -40,11 +38,7 @@ struct End {
 
 impl End {
     fn with_exit(reason: &'static str, exit: u8) -> Self {
-        End {
-            reason,
-            status: Some(i32::from(exit)),
-            exit,
-        }
+        End { reason, status: Some(i32::from(exit)), exit }
     }
 
     fn of_failure(failure: &Failure) -> Self {
@@ -56,11 +50,7 @@ impl End {
                 End::with_exit("daemon-lost", LOST_EXIT)
             }
             // Only its row is left: there is nothing to start again for.
-            Code::Gone => End {
-                reason: "terminal-ended",
-                status: None,
-                exit: 0,
-            },
+            Code::Gone => End { reason: "terminal-ended", status: None, exit: 0 },
             _ => End::with_exit("failed", 1),
         }
     }
@@ -112,8 +102,7 @@ struct PipeIo {
 
 impl PipeIo {
     fn new(endpoint: Endpoint, request: AttachRequest) -> Result<Self, Failure> {
-        let failed =
-            |error: std::io::Error| Failure::new(Code::Failed, format!("cannot start: {error}"));
+        let failed = |error: std::io::Error| Failure::new(Code::Failed, format!("cannot start: {error}"));
         Ok(PipeIo {
             stdin: writer::stdin().map_err(failed)?,
             stdout: Output::stdout().map_err(failed)?,
@@ -145,8 +134,7 @@ impl PipeIo {
                 return End::with_exit("parent-closed", 0);
             }
             self.told.flush();
-            self.session
-                .set_reading(self.stdout.waiting() < OUTPUT_QUEUE as u64);
+            self.session.set_reading(self.stdout.waiting() < OUTPUT_QUEUE as u64);
             let accepts = self.closing.is_none() && self.input.is_empty();
             let [term, hangup, interrupt] = &mut self.signals;
             tokio::select! {
@@ -209,9 +197,7 @@ impl PipeIo {
                     self.input = input;
                 }
             }
-            Err(fault) => self
-                .told
-                .diagnostic(&format!("line {} of stdin was skipped: {fault}", self.line)),
+            Err(fault) => self.told.diagnostic(&format!("line {} of stdin was skipped: {fault}", self.line)),
         }
     }
 
@@ -237,17 +223,12 @@ impl PipeIo {
             Event::Lost(lost) => self.told.lost(lost),
             Event::Ended(exit) => {
                 if let keepline_protocol::record::Exit::Reason(reason) = &exit {
-                    self.told
-                        .diagnostic(&format!("the terminal ended: {reason}"));
+                    self.told.diagnostic(&format!("the terminal ended: {reason}"));
                 }
                 // What is typed at a terminal that ended was meant for nobody else: it is no loss to report.
                 self.input.clear();
                 self.session.abandon_input();
-                return Some(End {
-                    reason: "terminal-ended",
-                    status: exit.shell_status(),
-                    exit: 0,
-                });
+                return Some(End { reason: "terminal-ended", status: exit.shell_status(), exit: 0 });
             }
             Event::Gone(failure) => {
                 self.told.diagnostic(&failure.message);
@@ -262,9 +243,7 @@ impl PipeIo {
         let Some(size) = self.session.size() else {
             return;
         };
-        let same = self
-            .asked
-            .is_some_and(|asked| (asked.cols, asked.rows) == (size.cols, size.rows));
+        let same = self.asked.is_some_and(|asked| (asked.cols, asked.rows) == (size.cols, size.rows));
         if same {
             self.settled = None;
         }
@@ -287,22 +266,10 @@ impl PipeIo {
             Some(closing) => Some(closing.max(soon())),
             None => (end.reason == "parent-closed").then(soon),
         };
-        wait(
-            &mut self.stdout,
-            &mut self.stdin,
-            &mut self.signals,
-            &mut deadline,
-        )
-        .await;
+        wait(&mut self.stdout, &mut self.stdin, &mut self.signals, &mut deadline).await;
         self.told.exit(&end);
         let mut deadline = deadline.map(|_| soon());
-        wait(
-            &mut self.told.stderr,
-            &mut self.stdin,
-            &mut self.signals,
-            &mut deadline,
-        )
-        .await;
+        wait(&mut self.told.stderr, &mut self.stdin, &mut self.signals, &mut deadline).await;
         end.exit
     }
 }
@@ -347,12 +314,7 @@ struct Told {
 
 impl Told {
     fn new(stderr: Output) -> Self {
-        Told {
-            stderr,
-            link: None,
-            size: None,
-            lost: Lost::default(),
-        }
+        Told { stderr, link: None, size: None, lost: Lost::default() }
     }
 
     fn line(&mut self, value: &Value) {

@@ -41,30 +41,19 @@ pub(super) fn parse(line: &[u8]) -> Result<Asked, String> {
         return Err("it is no JSON object".to_owned());
     }
     let wire: Wire = serde_json::from_slice(line).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => format!(
-            "it asks for no input in base64 and no size (byte {})",
-            error.column()
-        ),
+        serde_json::error::Category::Data => {
+            format!("it asks for no input in base64 and no size (byte {})", error.column())
+        }
         _ => format!("it is no JSON (byte {})", error.column()),
     })?;
     let resize = match wire.resize {
         None => None,
-        Some(size)
-            if (1..=SIDE_MAX).contains(&size.cols) && (1..=SIDE_MAX).contains(&size.rows) =>
-        {
-            Some(Size {
-                cols: size.cols,
-                rows: size.rows,
-                x_pixels: size.x_pixels,
-                y_pixels: size.y_pixels,
-            })
+        Some(size) if (1..=SIDE_MAX).contains(&size.cols) && (1..=SIDE_MAX).contains(&size.rows) => {
+            Some(Size { cols: size.cols, rows: size.rows, x_pixels: size.x_pixels, y_pixels: size.y_pixels })
         }
         Some(_) => return Err(format!("a size has 1 to {SIDE_MAX} columns and rows")),
     };
-    Ok(Asked {
-        input: wire.input.0,
-        resize,
-    })
+    Ok(Asked { input: wire.input.0, resize })
 }
 
 #[cfg(test)]
@@ -74,10 +63,7 @@ mod tests {
     #[test]
     fn lines_are_read_and_unknown_keys_ignored() {
         let asked = |line: &str| parse(line.as_bytes()).unwrap();
-        assert_eq!(
-            asked(r#"{"input":"bHMN"}"#).input,
-            Bytes::from_static(b"ls\r")
-        );
+        assert_eq!(asked(r#"{"input":"bHMN"}"#).input, Bytes::from_static(b"ls\r"));
         assert_eq!(
             asked(r#" {"resize":{"cols":80,"rows":24,"why":"x"},"later":[1]} "#).resize,
             Some(Size::cells(80, 24))

@@ -179,9 +179,7 @@ fn csi_asks(sequence: &[u8]) -> bool {
     let first = rest
         .iter()
         .take_while(|b| b.is_ascii_digit())
-        .fold(0_u32, |n, b| {
-            n.saturating_mul(10).saturating_add(u32::from(b - b'0'))
-        });
+        .fold(0_u32, |n, b| n.saturating_mul(10).saturating_add(u32::from(b - b'0')));
     match (prefix, intermediate, last) {
         // Device attributes, status reports, kitty keyboard, key modifiers, graphics.
         (None | Some(b'>' | b'='), None, b'c') => true,
@@ -205,10 +203,7 @@ fn text_asks(sequence: &[u8]) -> bool {
     let Some((kind, text)) = sequence.get(1..).and_then(<[u8]>::split_first) else {
         return false;
     };
-    let text = text
-        .strip_suffix(b"\x1b\\")
-        .or_else(|| text.strip_suffix(b"\x07"))
-        .unwrap_or(text);
+    let text = text.strip_suffix(b"\x1b\\").or_else(|| text.strip_suffix(b"\x07")).unwrap_or(text);
     match kind {
         b']' => {
             let mut fields = text.split(|&b| b == b';');
@@ -224,17 +219,11 @@ fn text_asks(sequence: &[u8]) -> bool {
             }
         }
         b'P' => {
-            let control: &[u8] = &text[text
-                .iter()
-                .take_while(|b| b.is_ascii_digit() || **b == b';')
-                .count()..];
+            let control: &[u8] = &text[text.iter().take_while(|b| b.is_ascii_digit() || **b == b';').count()..];
             control.starts_with(b"$q") || control.starts_with(b"+q")
         }
         b'_' => text.strip_prefix(b"G").is_some_and(|control| {
-            control
-                .split(|&b| b == b';')
-                .next()
-                .is_some_and(|keys| keys.split(|&b| b == b',').any(|key| key == b"a=q"))
+            control.split(|&b| b == b';').next().is_some_and(|keys| keys.split(|&b| b == b',').any(|key| key == b"a=q"))
         }),
         _ => false,
     }
@@ -247,10 +236,7 @@ mod tests {
     fn shown(input: &[u8]) -> Vec<u8> {
         let whole = Queries::default().filter(input).to_vec();
         let mut queries = Queries::default();
-        let single: Vec<u8> = input
-            .iter()
-            .flat_map(|byte| queries.filter(&[*byte]))
-            .collect();
+        let single: Vec<u8> = input.iter().flat_map(|byte| queries.filter(&[*byte])).collect();
         assert_eq!(whole, single, "the cut does not matter");
         whole
     }
@@ -294,11 +280,7 @@ mod tests {
 
     #[test]
     fn everything_else_passes_unchanged() {
-        let long = format!(
-            "\x1b]52;c;{}\x07x\x1bPq{}\x1b\\y",
-            "QUJD".repeat(200),
-            "#0~".repeat(300)
-        );
+        let long = format!("\x1b]52;c;{}\x07x\x1bPq{}\x1b\\y", "QUJD".repeat(200), "#0~".repeat(300));
         for text in [
             "plain ünïcödé \u{7f}",
             "\x1b[1;31mred\x1b[m",

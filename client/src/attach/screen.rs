@@ -47,10 +47,7 @@ pub(super) const AFRESH: &str = concat!(modes_off!(), "\x1b[?5W", "\x1b[H\x1b[2J
 
 /// What comes before the first snapshot: the title is kept aside, and what the screen shows moves into history.
 pub(super) fn entry(rows: u16) -> String {
-    format!(
-        "\x1b[22;2t\x1b[m\x1b[999;1H{}\x1b[H\x1b[2J",
-        "\r\n".repeat(usize::from(rows))
-    )
+    format!("\x1b[22;2t\x1b[m\x1b[999;1H{}\x1b[H\x1b[2J", "\r\n".repeat(usize::from(rows)))
 }
 
 /// A line over the last row of the screen, in reverse video, cut to `cols` characters.
@@ -136,9 +133,7 @@ mod tests {
     #[ignore = "only a_panic_restores_the_terminal runs it, on a PTY"]
     fn panics_in_raw_mode() {
         let raw = Raw::enter().unwrap();
-        std::thread::spawn(|| panic!("of another thread"))
-            .join()
-            .unwrap_err();
+        std::thread::spawn(|| panic!("of another thread")).join().unwrap_err();
         // What would restore it as well must not hide that the hook did.
         std::mem::forget(raw);
     }
@@ -149,12 +144,7 @@ mod tests {
         pty.resize(pty_process::Size::new(24, 80)).unwrap();
         let before = tcgetattr(&pty).unwrap();
         let mut child = pty_process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "attach::screen::tests::panics_in_raw_mode",
-                "--exact",
-                "--ignored",
-                "--nocapture",
-            ])
+            .args(["attach::screen::tests::panics_in_raw_mode", "--exact", "--ignored", "--nocapture"])
             .spawn(pts)
             .unwrap();
         let mut shown = Vec::new();
@@ -162,9 +152,7 @@ mod tests {
         assert!(child.wait().await.unwrap().success());
         let shown = String::from_utf8_lossy(&shown);
         let restored = shown.find(RESTORE).expect("the restoring bytes");
-        let message = shown
-            .find("of another thread")
-            .expect("the panic's message");
+        let message = shown.find("of another thread").expect("the panic's message");
         assert!(restored < message, "the message is read on the main screen");
         let after = tcgetattr(&pty).unwrap();
         assert_eq!(after.local_modes, before.local_modes);

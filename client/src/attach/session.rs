@@ -80,8 +80,7 @@ pub enum Event {
     Gone(Failure),
 }
 
-type Attaching =
-    Pin<Box<dyn Future<Output = Result<(Attached, RecordReader, RecordWriter), Failure>> + Send>>;
+type Attaching = Pin<Box<dyn Future<Output = Result<(Attached, RecordReader, RecordWriter), Failure>> + Send>>;
 
 enum State {
     Attaching(Attaching),
@@ -119,12 +118,8 @@ impl Session {
     /// When the system has no randomness.
     pub fn start(endpoint: Endpoint, request: AttachRequest) -> Result<Self, Failure> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| {
-            Failure::new(
-                Code::Failed,
-                format!("no randomness from the system: {error}"),
-            )
-        })?;
+        getrandom::fill(&mut id)
+            .map_err(|error| Failure::new(Code::Failed, format!("no randomness from the system: {error}")))?;
         let mut session = Session {
             endpoint,
             params: TerminalAttach {
@@ -278,22 +273,13 @@ impl Session {
         let (endpoint, params) = (self.endpoint.clone(), self.params.clone());
         let now = Instant::now();
         // Behind a relay the edge itself waits for a carrier, so that one try may take all the time there is.
-        let time = self
-            .deadline
-            .map_or(self.timeout, |deadline| deadline - now);
+        let time = self.deadline.map_or(self.timeout, |deadline| deadline - now);
         let until = self.deadline;
         self.state = State::Attaching(Box::pin(async move {
-            let attach = async {
-                LocalClient::connect(&endpoint)
-                    .await?
-                    .attach(&params, time)
-                    .await
-            };
+            let attach = async { LocalClient::connect(&endpoint).await?.attach(&params, time).await };
             match until {
                 None => attach.await,
-                Some(until) => timeout_at(until, attach)
-                    .await
-                    .unwrap_or_else(|_| Err(endpoint.unreachable())),
+                Some(until) => timeout_at(until, attach).await.unwrap_or_else(|_| Err(endpoint.unreachable())),
             }
         }));
     }
@@ -314,10 +300,7 @@ impl Session {
     }
 
     fn on_refused(&mut self, failure: Failure) {
-        let later = matches!(
-            failure.code,
-            Code::Unreachable | Code::Timeout | Code::OutcomeUnknown | Code::Busy
-        );
+        let later = matches!(failure.code, Code::Unreachable | Code::Timeout | Code::OutcomeUnknown | Code::Busy);
         let next = Instant::now() + REATTACH_PAUSE;
         if later && self.deadline.is_some_and(|deadline| next < deadline) {
             self.state = State::Waiting(next);
@@ -391,10 +374,7 @@ impl Session {
         let now = Instant::now();
         self.deadline = Some(now + REATTACH_TIME);
         self.state = State::Waiting(now);
-        self.on_link(
-            LinkState::Down,
-            u32::try_from(REATTACH_PAUSE.as_millis()).unwrap_or(0),
-        );
+        self.on_link(LinkState::Down, u32::try_from(REATTACH_PAUSE.as_millis()).unwrap_or(0));
     }
 
     fn end(&mut self, event: Event) {

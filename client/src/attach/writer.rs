@@ -53,11 +53,7 @@ impl Output {
                 }
             }
         });
-        Output {
-            queue,
-            progress,
-            pushed: 0,
-        }
+        Output { queue, progress, pushed: 0 }
     }
 
     /// Queues bytes; on a broken stream they are dropped.
@@ -71,11 +67,7 @@ impl Output {
     /// Bytes that are not written yet.
     pub(crate) fn waiting(&self) -> u64 {
         let progress = *self.progress.borrow();
-        if progress.broken {
-            0
-        } else {
-            self.pushed - progress.written
-        }
+        if progress.broken { 0 } else { self.pushed - progress.written }
     }
 
     /// Whether nobody can read this stream any more.
@@ -124,10 +116,7 @@ pub(crate) fn stdin() -> std::io::Result<channel::Receiver<Bytes>> {
             match file.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(read) => {
-                    if pieces
-                        .blocking_send(Bytes::copy_from_slice(&buffer[..read]))
-                        .is_err()
-                    {
+                    if pieces.blocking_send(Bytes::copy_from_slice(&buffer[..read])).is_err() {
                         return;
                     }
                 }

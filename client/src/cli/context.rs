@@ -131,10 +131,7 @@ impl<H: Host> Context<H> {
     /// What is known of a machine.
     pub(super) fn known(&self, machine: &MachineName) -> Result<KnownDaemon, Failure> {
         let mut known = self.host.known_daemons()?;
-        match known
-            .iter()
-            .position(|daemon| daemon.name == machine.as_str())
-        {
+        match known.iter().position(|daemon| daemon.name == machine.as_str()) {
             Some(at) => Ok(known.swap_remove(at)),
             None => Err(Failure {
                 code: Code::NotFound,
@@ -156,9 +153,7 @@ impl<H: Host> Context<H> {
     pub(super) async fn client_of_started(&self) -> Result<LocalClient, Failure> {
         let endpoint = self.endpoint()?;
         match LocalClient::connect(&endpoint).await {
-            Err(failure)
-                if failure.code == Code::Unreachable && endpoint.whose == Whose::OwnDaemon =>
-            {
+            Err(failure) if failure.code == Code::Unreachable && endpoint.whose == Whose::OwnDaemon => {
                 self.host.ensure_daemon().await?;
                 LocalClient::connect(&endpoint).await
             }

@@ -12,13 +12,13 @@ use keepline_protocol::registry::{Method, method};
 use keepline_protocol::scope::Scopes;
 
 use super::arguments::{
-    AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine,
-    Noun, PaneVerb, ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb,
-    SideLine, TabVerb, TerminalVerb, WorkspaceVerb,
+    AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun, PaneVerb,
+    ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb, SideLine, TabVerb, TerminalVerb,
+    WorkspaceVerb,
 };
 use super::settings::{
-    Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints,
-    RemoteConnect, ServerStart, Text,
+    Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints, RemoteConnect, ServerStart,
+    Text,
 };
 use crate::bounds::{HISTORY_LINES, REQUEST_SECONDS_MAX, REQUEST_TIME, SIDE_MAX};
 use crate::paths::MachineName;
@@ -37,9 +37,7 @@ pub enum Unusable {
     },
 }
 
-const SIGNALS: [&str; 10] = [
-    "INT", "TERM", "HUP", "QUIT", "KILL", "STOP", "CONT", "USR1", "USR2", "WINCH",
-];
+const SIGNALS: [&str; 10] = ["INT", "TERM", "HUP", "QUIT", "KILL", "STOP", "CONT", "USR1", "USR2", "WINCH"];
 const LEASE_DEFAULT: u32 = 120;
 const LEASE_MAX: u32 = 86_400;
 
@@ -53,25 +51,16 @@ where
     T: Into<OsString> + Clone,
 {
     let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-    let written = |word: &str| {
-        arguments
-            .iter()
-            .take_while(|argument| *argument != "--")
-            .any(|argument| argument == word)
-    };
+    let written =
+        |word: &str| arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == word);
     let pipe_io = written("attach") && written("--pipe-io");
     let usage = |sentence: String| Unusable::Usage { sentence, pipe_io };
     match Line::try_parse_from(&arguments) {
         Ok(line) => checked(line).map_err(usage),
         Err(error) => Err(match error.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                Unusable::Show(error.render().to_string())
-            }
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Unusable::Show(error.render().to_string()),
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-                usage(format!(
-                    "a command is missing: see {} --help",
-                    so_far(&arguments)
-                ))
+                usage(format!("a command is missing: see {} --help", so_far(&arguments)))
             }
             _ => usage(sentence(&error.render().to_string())),
         }),
@@ -89,29 +78,18 @@ fn so_far(arguments: &[OsString]) -> String {
 
 /// The first paragraph of clap's message, as one line.
 fn sentence(message: &str) -> String {
-    let paragraph: Vec<&str> = message
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.is_empty())
-        .collect();
+    let paragraph: Vec<&str> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let line = paragraph.join(" ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 fn checked(line: Line) -> Result<Invocation, String> {
-    let machine = line
-        .common
-        .machine
-        .as_deref()
-        .map(machine_name)
-        .transpose()?;
+    let machine = line.common.machine.as_deref().map(machine_name).transpose()?;
     let timeout = match line.common.timeout {
         None => REQUEST_TIME,
         Some(seconds @ 1..=REQUEST_SECONDS_MAX) => Duration::from_secs(seconds.into()),
         Some(_) => {
-            return Err(format!(
-                "--timeout takes 1 to {REQUEST_SECONDS_MAX} seconds"
-            ));
+            return Err(format!("--timeout takes 1 to {REQUEST_SECONDS_MAX} seconds"));
         }
     };
     let command = command(line.command)?;
@@ -120,52 +98,31 @@ fn checked(line: Line) -> Result<Invocation, String> {
         Command::ServerStart(_)
             | Command::RemoteConnect(_)
             | Command::Consumer(
-                Consumer::KnownDaemons
-                    | Consumer::ForgetDaemon(_)
-                    | Consumer::Reconnect(_)
-                    | Consumer::RotateDeviceKey
+                Consumer::KnownDaemons | Consumer::ForgetDaemon(_) | Consumer::Reconnect(_) | Consumer::RotateDeviceKey
             )
     );
     if own && machine.is_some() {
         return Err("--machine does not stand on this command, which is about this machine".into());
     }
     if line.common.all_machines
-        && !matches!(
-            &command,
-            Command::Consumer(Consumer::List(_) | Consumer::NotificationWatch(_))
-        )
+        && !matches!(&command, Command::Consumer(Consumer::List(_) | Consumer::NotificationWatch(_)))
     {
-        return Err(
-            "--all-machines stands on lists, as terminal list, and on notification watch only"
-                .into(),
-        );
+        return Err("--all-machines stands on lists, as terminal list, and on notification watch only".into());
     }
     Ok(Invocation {
         command,
-        common: Common {
-            machine,
-            all_machines: line.common.all_machines,
-            json: line.common.json,
-            timeout,
-        },
+        common: Common { machine, all_machines: line.common.all_machines, json: line.common.json, timeout },
     })
 }
 
 fn command(noun: Option<Noun>) -> Result<Command, String> {
     Ok(match noun {
-        None => Command::Bare(attach(AttachLine {
-            terminal: None,
-            pipe_io: false,
-            read_only: false,
-            history: None,
-        })?),
+        None => Command::Bare(attach(AttachLine { terminal: None, pipe_io: false, read_only: false, history: None })?),
         Some(Noun::Server(ServerVerb::Start(line))) => Command::ServerStart(server_start(line)?),
         Some(Noun::Server(ServerVerb::Status)) => Command::Consumer(Consumer::ServerStatus),
         // Until there is a keeper, every terminal ends with the daemon.
         Some(Noun::Server(ServerVerb::Stop { all: _ })) => Command::Consumer(Consumer::ServerStop),
-        Some(Noun::Server(ServerVerb::Audit { device })) => {
-            Command::Consumer(Consumer::ServerAudit(device))
-        }
+        Some(Noun::Server(ServerVerb::Audit { device })) => Command::Consumer(Consumer::ServerAudit(device)),
         Some(Noun::Remote(verb)) => remote(verb)?,
         Some(Noun::Session(SessionVerb::Snapshot)) => Command::Consumer(Consumer::SessionSnapshot),
         Some(Noun::Session(SessionVerb::Events { jsonl, since })) => {
@@ -191,19 +148,10 @@ fn command(noun: Option<Noun>) -> Result<Command, String> {
 fn server_start(line: ServerStartLine) -> Result<ServerStart, String> {
     let seconds = line.remote_resume_lease_seconds.unwrap_or(LEASE_DEFAULT);
     if !(1..=LEASE_MAX).contains(&seconds) {
-        return Err(format!(
-            "--remote-resume-lease-seconds takes 1 to {LEASE_MAX}"
-        ));
+        return Err(format!("--remote-resume-lease-seconds takes 1 to {LEASE_MAX}"));
     }
-    let remote_ws = line
-        .remote_ws
-        .iter()
-        .map(|text| listen_address(text))
-        .collect::<Result<Vec<_>, _>>()?;
-    if let Some(open) = remote_ws
-        .iter()
-        .find(|address| !address.ip().is_loopback() && !line.remote_ws_insecure_bind)
-    {
+    let remote_ws = line.remote_ws.iter().map(|text| listen_address(text)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(open) = remote_ws.iter().find(|address| !address.ip().is_loopback() && !line.remote_ws_insecure_bind) {
         return Err(format!(
             "--remote-ws {open} is not loopback: plain WebSocket there needs --remote-ws-insecure-bind"
         ));
@@ -222,19 +170,12 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Some(Ok(port)) = text.strip_prefix("localhost:").map(str::parse::<u16>) {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
-    text.parse().map_err(|_| {
-        format!("'{text}' is no address to listen on: write 127.0.0.1:PORT or [::1]:PORT")
-    })
+    text.parse().map_err(|_| format!("'{text}' is no address to listen on: write 127.0.0.1:PORT or [::1]:PORT"))
 }
 
 fn remote(verb: RemoteVerb) -> Result<Command, String> {
     Ok(Command::Consumer(match verb {
-        RemoteVerb::Connect {
-            route,
-            headless,
-            invite_file,
-            name,
-        } => {
+        RemoteVerb::Connect { route, headless, invite_file, name } => {
             return Ok(Command::RemoteConnect(RemoteConnect {
                 route,
                 headless,
@@ -242,13 +183,7 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
                 name: name.as_deref().map(machine_name).transpose()?,
             }));
         }
-        RemoteVerb::Invite {
-            out,
-            ttl,
-            no_approval,
-            route,
-            scope,
-        } => {
+        RemoteVerb::Invite { out, ttl, no_approval, route, scope } => {
             if ttl == Some(0) {
                 return Err("--ttl takes at least one second".into());
             }
@@ -271,9 +206,9 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
         RemoteVerb::RotateKey { device: true } => Consumer::RotateDeviceKey,
         RemoteVerb::Reconnect { name } => Consumer::Reconnect(machine_name(&name)?),
         RemoteVerb::KnownDaemons { verb: None } => Consumer::KnownDaemons,
-        RemoteVerb::KnownDaemons {
-            verb: Some(KnownVerb::Forget { name }),
-        } => Consumer::ForgetDaemon(machine_name(&name)?),
+        RemoteVerb::KnownDaemons { verb: Some(KnownVerb::Forget { name }) } => {
+            Consumer::ForgetDaemon(machine_name(&name)?)
+        }
     }))
 }
 
@@ -282,17 +217,12 @@ fn scopes(names: &[String]) -> Result<Scopes, String> {
 }
 
 fn machine_name(text: &str) -> Result<MachineName, String> {
-    text.parse::<MachineName>()
-        .map_err(|error| error.to_string())
+    text.parse::<MachineName>().map_err(|error| error.to_string())
 }
 
 /// A request whose parameters are known to be of its method.
 fn ask<M: Method>(params: M::Params, prints: Prints) -> Ask {
-    Ask {
-        method: M::NAME,
-        params: serde_json::to_value(params).expect("parameters have a JSON form"),
-        prints,
-    }
+    Ask { method: M::NAME, params: serde_json::to_value(params).expect("parameters have a JSON form"), prints }
 }
 
 fn change<M: Method>(params: M::Params, prints: Prints) -> Consumer {
@@ -309,11 +239,7 @@ macro_rules! params {
 
 fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
     let named = |name: &str| {
-        if name.is_empty() {
-            Err("a workspace's name is never empty".to_owned())
-        } else {
-            Ok(())
-        }
+        if name.is_empty() { Err("a workspace's name is never empty".to_owned()) } else { Ok(()) }
     };
     Ok(match verb {
         WorkspaceVerb::New { name, change: raw } => {
@@ -322,34 +248,20 @@ fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
             change::<method::WorkspaceNew>(params, Prints::Value("workspace"))
         }
         WorkspaceVerb::List => Consumer::List(Listed::Workspaces),
-        WorkspaceVerb::Rename {
-            workspace,
-            name,
-            change: raw,
-        } => {
+        WorkspaceVerb::Rename { workspace, name, change: raw } => {
             named(&name)?;
             let params = params!(WorkspaceRename, raw, workspace, name);
             change::<method::WorkspaceRename>(params, Prints::Nothing)
         }
-        WorkspaceVerb::Move {
-            workspace,
-            index,
-            change: raw,
-        } => {
+        WorkspaceVerb::Move { workspace, index, change: raw } => {
             let params = params!(WorkspaceMove, raw, workspace, index);
             change::<method::WorkspaceMove>(params, Prints::Nothing)
         }
-        WorkspaceVerb::Focus {
-            workspace,
-            change: raw,
-        } => {
+        WorkspaceVerb::Focus { workspace, change: raw } => {
             let params = params!(WorkspaceFocus, raw, workspace);
             change::<method::WorkspaceFocus>(params, Prints::Nothing)
         }
-        WorkspaceVerb::Close {
-            workspace,
-            change: raw,
-        } => {
+        WorkspaceVerb::Close { workspace, change: raw } => {
             let params = params!(WorkspaceClose, raw, workspace);
             change::<method::WorkspaceClose>(params, Prints::Nothing)
         }
@@ -358,13 +270,7 @@ fn workspace(verb: WorkspaceVerb) -> Result<Consumer, String> {
 
 fn screen(verb: ScreenVerb) -> Result<Consumer, String> {
     Ok(match verb {
-        ScreenVerb::New {
-            workspace,
-            name,
-            terminal,
-            change: raw,
-            program,
-        } => {
+        ScreenVerb::New { workspace, name, terminal, change: raw, program } => {
             let Program { cwd, size, argv } = program.try_into()?;
             let params = params!(
                 ScreenNew, raw, workspace, caller: None, name, terminal, cwd, size, argv
@@ -372,34 +278,19 @@ fn screen(verb: ScreenVerb) -> Result<Consumer, String> {
             change::<method::ScreenNew>(params, Prints::Value("screen"))
         }
         ScreenVerb::List => Consumer::List(Listed::Screens),
-        ScreenVerb::Rename {
-            screen,
-            name,
-            change: raw,
-        } => {
+        ScreenVerb::Rename { screen, name, change: raw } => {
             let params = params!(ScreenRename, raw, screen, name);
             change::<method::ScreenRename>(params, Prints::Nothing)
         }
-        ScreenVerb::Move {
-            screen,
-            workspace,
-            index,
-            change: raw,
-        } => {
+        ScreenVerb::Move { screen, workspace, index, change: raw } => {
             let params = params!(ScreenMove, raw, screen, workspace, index);
             change::<method::ScreenMove>(params, Prints::Nothing)
         }
-        ScreenVerb::Focus {
-            screen,
-            change: raw,
-        } => {
+        ScreenVerb::Focus { screen, change: raw } => {
             let params = params!(ScreenFocus, raw, screen);
             change::<method::ScreenFocus>(params, Prints::Nothing)
         }
-        ScreenVerb::Close {
-            screen,
-            change: raw,
-        } => {
+        ScreenVerb::Close { screen, change: raw } => {
             let params = params!(ScreenClose, raw, screen);
             change::<method::ScreenClose>(params, Prints::Nothing)
         }
@@ -417,23 +308,12 @@ fn direction(side: &SideLine) -> String {
 }
 
 fn ratio(part: f64) -> Result<Ratio, String> {
-    if (0.05..=0.95).contains(&part) {
-        Ok(Ratio::of(part))
-    } else {
-        Err("a ratio is from 0.05 to 0.95".to_owned())
-    }
+    if (0.05..=0.95).contains(&part) { Ok(Ratio::of(part)) } else { Err("a ratio is from 0.05 to 0.95".to_owned()) }
 }
 
 fn pane(verb: PaneVerb) -> Result<Consumer, String> {
     Ok(match verb {
-        PaneVerb::Split {
-            pane,
-            side,
-            ratio: part,
-            terminal,
-            change: raw,
-            program,
-        } => {
+        PaneVerb::Split { pane, side, ratio: part, terminal, change: raw, program } => {
             let Program { cwd, size, argv } = program.try_into()?;
             let params = params!(
                 PaneSplit, raw, pane, caller: None, direction: direction(&side),
@@ -442,31 +322,18 @@ fn pane(verb: PaneVerb) -> Result<Consumer, String> {
             change::<method::PaneSplit>(params, Prints::Value("pane"))
         }
         PaneVerb::List => Consumer::List(Listed::Panes),
-        PaneVerb::Move {
-            pane,
-            beside,
-            side,
-            change: raw,
-        } => {
+        PaneVerb::Move { pane, beside, side, change: raw } => {
             let params = params!(PaneMove, raw, pane, beside, direction: direction(&side));
             change::<method::PaneMove>(params, Prints::Nothing)
         }
-        PaneVerb::Resize {
-            pane,
-            ratio: part,
-            change: raw,
-        } => {
+        PaneVerb::Resize { pane, ratio: part, change: raw } => {
             let params = params!(PaneResize, raw, pane, ratio: Some(ratio(part)?));
             change::<method::PaneResize>(params, Prints::Nothing)
         }
         PaneVerb::Focus { pane, change: raw } => {
             change::<method::PaneFocus>(params!(PaneFocus, raw, pane), Prints::Nothing)
         }
-        PaneVerb::Zoom {
-            pane,
-            to,
-            change: raw,
-        } => {
+        PaneVerb::Zoom { pane, to, change: raw } => {
             let zoomed = match to.as_deref() {
                 None => None,
                 Some("on") => Some(true),
@@ -483,14 +350,7 @@ fn pane(verb: PaneVerb) -> Result<Consumer, String> {
 
 fn tab(verb: TabVerb) -> Result<Consumer, String> {
     Ok(match verb {
-        TabVerb::New {
-            pane,
-            workspace,
-            name,
-            terminal,
-            change: raw,
-            program,
-        } => {
+        TabVerb::New { pane, workspace, name, terminal, change: raw, program } => {
             let Program { cwd, size, argv } = program.try_into()?;
             let params = params!(
                 TabNew, raw, pane, workspace, caller: None, name, terminal, cwd, size, argv
@@ -498,23 +358,14 @@ fn tab(verb: TabVerb) -> Result<Consumer, String> {
             change::<method::TabNew>(params, Prints::Value("tab"))
         }
         TabVerb::List => Consumer::List(Listed::Tabs),
-        TabVerb::Rename {
-            tab,
-            name,
-            change: raw,
-        } => change::<method::TabRename>(params!(TabRename, raw, tab, name), Prints::Nothing),
-        TabVerb::Move {
-            tab,
-            pane,
-            index,
-            change: raw,
-        } => change::<method::TabMove>(params!(TabMove, raw, tab, pane, index), Prints::Nothing),
-        TabVerb::Focus { tab, change: raw } => {
-            change::<method::TabFocus>(params!(TabFocus, raw, tab), Prints::Nothing)
+        TabVerb::Rename { tab, name, change: raw } => {
+            change::<method::TabRename>(params!(TabRename, raw, tab, name), Prints::Nothing)
         }
-        TabVerb::Close { tab, change: raw } => {
-            change::<method::TabClose>(params!(TabClose, raw, tab), Prints::Nothing)
+        TabVerb::Move { tab, pane, index, change: raw } => {
+            change::<method::TabMove>(params!(TabMove, raw, tab, pane, index), Prints::Nothing)
         }
+        TabVerb::Focus { tab, change: raw } => change::<method::TabFocus>(params!(TabFocus, raw, tab), Prints::Nothing),
+        TabVerb::Close { tab, change: raw } => change::<method::TabClose>(params!(TabClose, raw, tab), Prints::Nothing),
     })
 }
 
@@ -524,11 +375,7 @@ fn layout_verb(verb: LayoutVerb) -> Result<Consumer, String> {
             let params = layout::LayoutExport { workspace };
             change::<method::LayoutExport>(params, Prints::Json("layout"))
         }
-        LayoutVerb::Apply {
-            file,
-            workspace,
-            change: raw,
-        } => {
+        LayoutVerb::Apply { file, workspace, change: raw } => {
             let params = params!(LayoutApply, raw, workspace, layout: Json::default());
             let ask = ask::<method::LayoutApply>(params, Prints::Value("workspace"));
             Consumer::LayoutApply(file, ask)
@@ -566,21 +413,13 @@ fn notify(line: NotifyLine) -> Result<Consumer, String> {
         workspace: line.workspace,
         caller: None,
     };
-    Ok(change::<method::NotificationPost>(
-        params,
-        Prints::Value("notification"),
-    ))
+    Ok(change::<method::NotificationPost>(params, Prints::Value("notification")))
 }
 
 fn notification_verb(verb: NotificationVerb) -> Result<Consumer, String> {
     Ok(match verb {
         NotificationVerb::List => Consumer::List(Listed::Notifications),
-        NotificationVerb::Ack {
-            notifications,
-            client,
-            everywhere,
-            change: raw,
-        } => {
+        NotificationVerb::Ack { notifications, client, everywhere, change: raw } => {
             let (key, expect) = terms(raw)?;
             let params = notification::NotificationAck {
                 key,
@@ -591,12 +430,7 @@ fn notification_verb(verb: NotificationVerb) -> Result<Consumer, String> {
             };
             change::<method::NotificationAck>(params, Prints::Unknown)
         }
-        NotificationVerb::Clear {
-            notifications,
-            terminal,
-            workspace,
-            change: raw,
-        } => {
+        NotificationVerb::Clear { notifications, terminal, workspace, change: raw } => {
             let (key, expect) = terms(raw)?;
             let params = notification::NotificationClear {
                 key,
@@ -631,13 +465,7 @@ impl TryFrom<ProgramLine> for Program {
 
 fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
     Ok(match verb {
-        TerminalVerb::New {
-            workspace,
-            detached,
-            name,
-            change: raw,
-            program,
-        } => {
+        TerminalVerb::New { workspace, detached, name, change: raw, program } => {
             let Program { cwd, size, argv } = program.try_into()?;
             let (key, expect) = terms(raw)?;
             let params = terminal::TerminalNew {
@@ -654,68 +482,32 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
             change::<method::TerminalNew>(params, Prints::Value("terminal"))
         }
         TerminalVerb::List => Consumer::List(Listed::Terminals),
-        TerminalVerb::Send { terminal, text } => Consumer::TerminalSend(
-            terminal,
-            if text == "-" {
-                Text::Stdin
-            } else {
-                Text::Given(text)
-            },
-        ),
+        TerminalVerb::Send { terminal, text } => {
+            Consumer::TerminalSend(terminal, if text == "-" { Text::Stdin } else { Text::Given(text) })
+        }
         TerminalVerb::Read { terminal, ansi } => Consumer::TerminalRead(terminal, ansi),
-        TerminalVerb::Resize {
-            terminal,
-            size: raw_size,
-            change: raw,
-        } => {
+        TerminalVerb::Resize { terminal, size: raw_size, change: raw } => {
             let (key, expect) = terms(raw)?;
-            let params = terminal::TerminalResize {
-                key,
-                expect,
-                terminal,
-                size: size(&raw_size)?,
-            };
+            let params = terminal::TerminalResize { key, expect, terminal, size: size(&raw_size)? };
             change::<method::TerminalResize>(params, Prints::Nothing)
         }
-        TerminalVerb::Rename {
-            terminal,
-            name,
-            change: raw,
-        } => {
+        TerminalVerb::Rename { terminal, name, change: raw } => {
             let (key, expect) = terms(raw)?;
-            let params = terminal::TerminalRename {
-                key,
-                expect,
-                terminal,
-                name,
-            };
+            let params = terminal::TerminalRename { key, expect, terminal, name };
             change::<method::TerminalRename>(params, Prints::Nothing)
         }
-        TerminalVerb::Close {
-            terminal,
-            change: raw,
-        } => {
+        TerminalVerb::Close { terminal, change: raw } => {
             let (key, expect) = terms(raw)?;
-            let params = terminal::TerminalClose {
-                key,
-                expect,
-                terminal,
-            };
+            let params = terminal::TerminalClose { key, expect, terminal };
             change::<method::TerminalClose>(params, Prints::Nothing)
         }
         TerminalVerb::Signal { terminal, signal } => {
             let upper = signal.to_ascii_uppercase();
             let name = upper.strip_prefix("SIG").unwrap_or(&upper);
             if !SIGNALS.contains(&name) {
-                return Err(format!(
-                    "'{signal}' is no signal that can be sent: it is one of {}",
-                    SIGNALS.join(", ")
-                ));
+                return Err(format!("'{signal}' is no signal that can be sent: it is one of {}", SIGNALS.join(", ")));
             }
-            let params = terminal::TerminalSignal {
-                terminal,
-                signal: name.to_owned(),
-            };
+            let params = terminal::TerminalSignal { terminal, signal: name.to_owned() };
             change::<method::TerminalSignal>(params, Prints::Nothing)
         }
     })
@@ -744,16 +536,9 @@ fn terms(raw: Change) -> Result<(Option<String>, Option<Cursor>), String> {
 fn cursor(text: &str) -> Result<Cursor, String> {
     text.split_once(':')
         .and_then(|(generation, revision)| {
-            Some(Cursor {
-                generation: generation.parse().ok()?,
-                revision: revision.parse().ok()?,
-            })
+            Some(Cursor { generation: generation.parse().ok()?, revision: revision.parse().ok()? })
         })
-        .ok_or_else(|| {
-            format!(
-                "'{text}' is no cursor: it is GENERATION:REVISION, as session snapshot shows it"
-            )
-        })
+        .ok_or_else(|| format!("'{text}' is no cursor: it is GENERATION:REVISION, as session snapshot shows it"))
 }
 
 fn size(text: &str) -> Result<Size, String> {
@@ -788,9 +573,9 @@ mod tests {
     #[test]
     fn commands_mean_what_they_say() {
         let generation = "ab".repeat(16);
-        let Consumer::Ask(ask) = consumer(&format!(
-            "terminal new --workspace w --size 100x30 --key k --expect {generation}:7 -- sh -c x"
-        )) else {
+        let Consumer::Ask(ask) =
+            consumer(&format!("terminal new --workspace w --size 100x30 --key k --expect {generation}:7 -- sh -c x"))
+        else {
             panic!("no terminal new");
         };
         assert_eq!(ask.method, "terminal.new");
@@ -803,14 +588,8 @@ mod tests {
         };
         assert_eq!(split.params["direction"], "down");
         assert_eq!(split.params["ratio"], 0.3);
-        assert_eq!(
-            consumer("terminal send t -"),
-            Consumer::TerminalSend("t".into(), Text::Stdin)
-        );
-        assert_eq!(
-            consumer("terminal send t -la"),
-            Consumer::TerminalSend("t".into(), Text::Given("-la".into()))
-        );
+        assert_eq!(consumer("terminal send t -"), Consumer::TerminalSend("t".into(), Text::Stdin));
+        assert_eq!(consumer("terminal send t -la"), Consumer::TerminalSend("t".into(), Text::Given("-la".into())));
         let Consumer::Ask(signal) = consumer("terminal signal t sigint") else {
             panic!("no terminal signal");
         };
@@ -820,37 +599,22 @@ mod tests {
             consumer("remote scope laptop type,exec"),
             Consumer::RemoteScope("laptop".into(), Scopes::of(&["type", "exec"]).unwrap())
         );
-        assert!(
-            read("terminal list --all-machines")
-                .unwrap()
-                .common
-                .all_machines
-        );
-        assert_eq!(
-            consumer("remote reconnect box"),
-            Consumer::Reconnect("box".parse().unwrap())
-        );
+        assert!(read("terminal list --all-machines").unwrap().common.all_machines);
+        assert_eq!(consumer("remote reconnect box"), Consumer::Reconnect("box".parse().unwrap()));
         let list = read("workspace list --machine box --json --timeout 3").unwrap();
         assert_eq!(list.common.machine.unwrap().as_str(), "box");
         assert!(list.common.json);
         assert_eq!(list.common.timeout, Duration::from_secs(3));
-        assert!(matches!(
-            read("").unwrap().command,
-            Command::Bare(Attach { history: 1000, .. })
-        ));
+        assert!(matches!(read("").unwrap().command, Command::Bare(Attach { history: 1000, .. })));
         let Command::ServerStart(start) =
-            read("server start --remote-ws [::1]:7 --remote-ws localhost:8")
-                .unwrap()
-                .command
+            read("server start --remote-ws [::1]:7 --remote-ws localhost:8").unwrap().command
         else {
             panic!("no server start");
         };
         assert_eq!(start.remote_ws.len(), 2);
         assert_eq!(start.resume_lease, Duration::from_secs(120));
         let Command::RemoteConnect(connect) =
-            read("remote connect ws://h:1 --headless --name box --json")
-                .unwrap()
-                .command
+            read("remote connect ws://h:1 --headless --name box --json").unwrap().command
         else {
             panic!("no remote connect");
         };
@@ -895,25 +659,14 @@ mod tests {
             match read(line) {
                 Err(Unusable::Usage { sentence, pipe_io }) => {
                     assert!(!pipe_io, "{line}");
-                    assert!(
-                        !sentence.is_empty() && !sentence.contains('\n'),
-                        "{sentence}"
-                    );
+                    assert!(!sentence.is_empty() && !sentence.contains('\n'), "{sentence}");
                     assert!(!sentence.contains("Usage:"), "{sentence}");
                 }
                 other => panic!("{line}: {other:?}"),
             }
         }
-        assert!(matches!(
-            read("attach --pipe-io"),
-            Err(Unusable::Usage { pipe_io: true, .. })
-        ));
-        assert!(
-            matches!(read("--version"), Err(Unusable::Show(text)) if text.starts_with("keepline "))
-        );
-        assert!(matches!(
-            read("terminal new --help"),
-            Err(Unusable::Show(_))
-        ));
+        assert!(matches!(read("attach --pipe-io"), Err(Unusable::Usage { pipe_io: true, .. })));
+        assert!(matches!(read("--version"), Err(Unusable::Show(text)) if text.starts_with("keepline ")));
+        assert!(matches!(read("terminal new --help"), Err(Unusable::Show(_))));
     }
 }

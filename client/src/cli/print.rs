@@ -10,16 +10,10 @@ use super::text::clean;
 /// Writes to stdout. False when nobody reads it any more, which ends a command quietly.
 pub(super) fn stdout(text: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::new(
-            Code::Failed,
-            format!("cannot write to stdout: {error}"),
-        )),
+        Err(error) => Err(Failure::new(Code::Failed, format!("cannot write to stdout: {error}"))),
     }
 }
 
@@ -48,13 +42,9 @@ pub fn fail(failure: &Failure) -> u8 {
 pub async fn refuse_usage(unusable: &Unusable) -> u8 {
     match unusable {
         Unusable::Show(text) => show(text),
-        Unusable::Usage {
-            sentence,
-            pipe_io: false,
-        } => fail(&Failure::new(Code::Invalid, sentence)),
-        Unusable::Usage {
-            sentence,
-            pipe_io: true,
-        } => crate::attach::pipe_io::refuse(&Failure::new(Code::Invalid, sentence)).await,
+        Unusable::Usage { sentence, pipe_io: false } => fail(&Failure::new(Code::Invalid, sentence)),
+        Unusable::Usage { sentence, pipe_io: true } => {
+            crate::attach::pipe_io::refuse(&Failure::new(Code::Invalid, sentence)).await
+        }
     }
 }

@@ -23,9 +23,7 @@ pub fn clean_keeping_colours(row: &str) -> String {
         out.push_str(&clean(&rest[..at]));
         rest = &rest[at + 1..];
         if let Some(sequence) = rest.strip_prefix('[') {
-            let end = sequence
-                .find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))
-                .unwrap_or(sequence.len());
+            let end = sequence.find(|c: char| !matches!(c, '0'..='9' | ';' | ':')).unwrap_or(sequence.len());
             if let Some(after) = sequence[end..].strip_prefix('m') {
                 out.push_str("\x1b[");
                 out.push_str(&sequence[..end]);
@@ -51,22 +49,11 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let lines: Vec<Vec<Cow<'_, str>>> =
-        std::iter::once(head.iter().map(|cell| Cow::from(*cell)).collect())
-            .chain(
-                rows.iter()
-                    .map(|row| row.iter().map(|cell| clean(cell)).collect()),
-            )
-            .collect();
+    let lines: Vec<Vec<Cow<'_, str>>> = std::iter::once(head.iter().map(|cell| Cow::from(*cell)).collect())
+        .chain(rows.iter().map(|row| row.iter().map(|cell| clean(cell)).collect()))
+        .collect();
     let widths: Vec<usize> = (0..head.len())
-        .map(|column| {
-            lines
-                .iter()
-                .filter_map(|line| line.get(column))
-                .map(|cell| cell.width())
-                .max()
-                .unwrap_or(0)
-        })
+        .map(|column| lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.width()).max().unwrap_or(0))
         .collect();
     let mut out = String::new();
     for line in &lines {
@@ -100,9 +87,7 @@ pub fn age(now_ms: u64, then_ms: u64) -> String {
 pub fn now_ms() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+        .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -111,10 +96,7 @@ mod tests {
 
     #[test]
     fn nothing_from_a_machine_steers_a_terminal() {
-        assert_eq!(
-            clean("a\x1b[31m\u{202e}b\u{9b}c\r\n\u{2066}d\u{200f}"),
-            "a[31mbcd"
-        );
+        assert_eq!(clean("a\x1b[31m\u{202e}b\u{9b}c\r\n\u{2066}d\u{200f}"), "a[31mbcd");
         assert!(matches!(clean("größe 日本"), Cow::Borrowed(_)));
         assert_eq!(
             clean_keeping_colours("\x1b[1;38:5:9mr\x1b[m\x1b]0;t\x07\x1b[2Jx\x1b"),
@@ -128,22 +110,13 @@ mod tests {
             vec!["1".to_owned(), "日本".to_owned(), "x".to_owned()],
             vec!["22".to_owned(), "a\x1bb".to_owned(), String::new()],
         ];
-        assert_eq!(
-            table(&["ID", "NAME", "Z"], &rows),
-            "ID  NAME  Z\n1   日本  x\n22  ab\n"
-        );
+        assert_eq!(table(&["ID", "NAME", "Z"], &rows), "ID  NAME  Z\n1   日本  x\n22  ab\n");
         assert_eq!(table(&["ID"], &[]), "");
     }
 
     #[test]
     fn ages_are_short() {
-        for (then, text) in [
-            (0, "-"),
-            (1, "1d"),
-            (99_999_000, "1s"),
-            (99_900_000, "1m"),
-            (90_000_000, "2h"),
-        ] {
+        for (then, text) in [(0, "-"), (1, "1d"), (99_999_000, "1s"), (99_900_000, "1m"), (90_000_000, "2h")] {
             assert_eq!(age(100_000_000, then), text);
         }
     }

@@ -117,17 +117,14 @@ impl Document {
     /// twice in a collection, or a row names one that is not there or does not name it back.
     pub fn parse(json: &str) -> Result<Self, Refused> {
         let no_document = |error: serde_json::Error| malformed(format!("no document: {error}"));
-        let mut members: BTreeMap<String, Box<RawValue>> =
-            serde_json::from_str(json).map_err(no_document)?;
+        let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json).map_err(no_document)?;
         let mut document = Document::default();
         if let Some(cursor) = members.remove("cursor") {
             document.cursor = serde_json::from_str(cursor.get())
                 .map_err(|error| malformed(format!("a malformed cursor: {error}")))?;
         }
         for (_, name) in COLLECTIONS {
-            let member = members
-                .remove(name)
-                .ok_or_else(|| malformed(format!("'{name}' is missing")))?;
+            let member = members.remove(name).ok_or_else(|| malformed(format!("'{name}' is missing")))?;
             document.collect(name, &member)?;
         }
         for (name, member) in members {
@@ -148,8 +145,8 @@ impl Document {
 
     fn collect(&mut self, name: &str, member: &RawValue) -> Result<(), Refused> {
         self.collections.entry(name.to_owned()).or_default();
-        let rows: Vec<Box<RawValue>> = serde_json::from_str(member.get())
-            .map_err(|error| malformed(format!("'{name}' is no array: {error}")))?;
+        let rows: Vec<Box<RawValue>> =
+            serde_json::from_str(member.get()).map_err(|error| malformed(format!("'{name}' is no array: {error}")))?;
         for json in rows {
             let (id, row) = Row::parse(name, &json)?;
             if self.set(name, &id, Some(row)).is_some() {
@@ -164,13 +161,8 @@ impl Document {
     /// # Errors
     /// When the delta is not exactly the next one, is malformed, changes rows of an unknown kind, leaves a row that names
     /// one that is not there, or leads to what `shows` refuses.
-    pub fn apply(
-        &mut self,
-        json: &str,
-        shows: impl FnOnce(&Document) -> Result<(), Refused>,
-    ) -> Result<(), Refused> {
-        let delta: Delta =
-            serde_json::from_str(json).map_err(|error| malformed(format!("no delta: {error}")))?;
+    pub fn apply(&mut self, json: &str, shows: impl FnOnce(&Document) -> Result<(), Refused>) -> Result<(), Refused> {
+        let delta: Delta = serde_json::from_str(json).map_err(|error| malformed(format!("no delta: {error}")))?;
         let Some(cursor) = self.cursor else {
             return Err(Refused::NotNext);
         };
@@ -181,14 +173,9 @@ impl Document {
             return Err(Refused::NotNext);
         }
         let mut undo = Undo::new();
-        self.cursor = Some(Cursor {
-            revision: delta.revision,
-            ..cursor
-        });
-        let outcome = self
-            .change(delta.changes, &mut undo)
-            .and_then(|()| self.check_changed(&undo))
-            .and_then(|()| shows(self));
+        self.cursor = Some(Cursor { revision: delta.revision, ..cursor });
+        let outcome =
+            self.change(delta.changes, &mut undo).and_then(|()| self.check_changed(&undo)).and_then(|()| shows(self));
         if outcome.is_err() {
             self.cursor = Some(cursor);
             for (collection, id, before) in undo.into_iter().rev() {
@@ -242,11 +229,7 @@ impl Document {
                 }
                 None => {}
             }
-            for (owners, owner) in [before.as_ref(), after]
-                .into_iter()
-                .flatten()
-                .flat_map(|row| row.owners())
-            {
+            for (owners, owner) in [before.as_ref(), after].into_iter().flatten().flat_map(|row| row.owners()) {
                 if let Some(row) = self.row(owners, owner) {
                     self.check(owners, owner, row)?;
                 }
@@ -263,11 +246,9 @@ impl Document {
             }
         }
         for (children, child) in row.owned() {
-            let named_back = self.row(children, child).is_some_and(|child| {
-                child
-                    .owners()
-                    .any(|(owners, owner)| owners == collection && owner == id)
-            });
+            let named_back = self
+                .row(children, child)
+                .is_some_and(|child| child.owners().any(|(owners, owner)| owners == collection && owner == id));
             if !named_back {
                 return Err(malformed(format!("{id} has {child}, which is not its own")));
             }
@@ -278,18 +259,11 @@ impl Document {
     /// Puts or removes one row, keeps the index, and gives what was there.
     fn set(&mut self, collection: &str, id: &str, row: Option<Row>) -> Option<Row> {
         for (collection, id) in row.iter().flat_map(Row::named) {
-            let named = &mut self
-                .collections
-                .entry(collection.to_owned())
-                .or_default()
-                .named;
+            let named = &mut self.collections.entry(collection.to_owned()).or_default().named;
             *named.entry(id.to_owned()).or_default() += 1;
         }
-        let rows = &mut self
-            .collections
-            .get_mut(collection)
-            .expect("rows are put into collections that were looked up")
-            .rows;
+        let rows =
+            &mut self.collections.get_mut(collection).expect("rows are put into collections that were looked up").rows;
         let before = match row {
             Some(row) => rows.insert(id.to_owned(), row),
             None => rows.remove(id),

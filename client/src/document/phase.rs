@@ -71,10 +71,7 @@ impl Repairs {
 
     /// A new authenticated link starts with the whole budget.
     pub fn linked(&mut self) {
-        *self = Repairs {
-            barrier_after: self.barrier_after,
-            ..Repairs::default()
-        };
+        *self = Repairs { barrier_after: self.barrier_after, ..Repairs::default() };
     }
 
     /// The stream has started well, or goes on well.

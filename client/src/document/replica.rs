@@ -91,9 +91,7 @@ impl Replica {
         let installed = match document {
             Some(document) => document.and_then(|document| self.install(document)),
             None if self.document.is_some() => Ok(()),
-            None => Err(Refused::Malformed(
-                "a first answer without a document".to_owned(),
-            )),
+            None => Err(Refused::Malformed("a first answer without a document".to_owned())),
         };
         match installed {
             Ok(()) => {
@@ -108,9 +106,7 @@ impl Replica {
     pub fn delta(&mut self, now: Time, json: &str) -> Step {
         let writes = &self.writes;
         let applied = match &mut self.document {
-            Some(document) if self.started => {
-                document.apply(json, |document| writes.check(document))
-            }
+            Some(document) if self.started => document.apply(json, |document| writes.check(document)),
             _ => Err(Refused::NotNext),
         };
         match applied {
@@ -127,14 +123,9 @@ impl Replica {
             return Step::Ask { since: None, at };
         }
         if self.repairs.failed(now) {
-            return Step::Ask {
-                since: None,
-                at: now,
-            };
+            return Step::Ask { since: None, at: now };
         }
-        self.reason = Some(format!(
-            "what the daemon says was refused too often: {error}; the next link starts anew"
-        ));
+        self.reason = Some(format!("what the daemon says was refused too often: {error}; the next link starts anew"));
         Step::Wait
     }
 
@@ -168,9 +159,9 @@ impl Replica {
 
     fn install(&mut self, document: Document) -> Result<(), Refused> {
         if let Some(cursor) = document.cursor() {
-            let older = self.floor.is_some_and(|floor| {
-                floor.generation == cursor.generation && floor.revision > cursor.revision
-            });
+            let older = self
+                .floor
+                .is_some_and(|floor| floor.generation == cursor.generation && floor.revision > cursor.revision);
             if older || self.retired.contains(&cursor.generation) {
                 return Err(Refused::Old);
             }
@@ -208,7 +199,6 @@ impl Replica {
 
     fn retire(&mut self) {
         let cursor = self.document.as_ref().and_then(Document::cursor);
-        self.writes
-            .reached(cursor, |generation| self.retired.contains(&generation));
+        self.writes.reached(cursor, |generation| self.retired.contains(&generation));
     }
 }

@@ -116,13 +116,9 @@ impl Row {
     /// # Errors
     /// When it is too large, has no id, or the fields by which its kind names others are not what they must be.
     pub(super) fn parse(collection: &str, json: &RawValue) -> Result<(String, Self), Refused> {
-        let wrong =
-            |error: serde_json::Error| malformed(format!("no row of '{collection}': {error}"));
+        let wrong = |error: serde_json::Error| malformed(format!("no row of '{collection}': {error}"));
         if json.get().len() > ROW_MAX {
-            return Err(malformed(format!(
-                "a row of '{collection}' has {} bytes, over {ROW_MAX}",
-                json.get().len()
-            )));
+            return Err(malformed(format!("a row of '{collection}' has {} bytes, over {ROW_MAX}", json.get().len())));
         }
         let value: Value = serde_json::from_str(json.get()).map_err(wrong)?;
         let Keyed { id, index } = Keyed::deserialize(&value).map_err(wrong)?;
@@ -188,15 +184,11 @@ impl Row {
     }
 
     pub(super) fn owners(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.owners
-            .iter()
-            .map(|(collection, id)| (*collection, id.as_str()))
+        self.owners.iter().map(|(collection, id)| (*collection, id.as_str()))
     }
 
     pub(super) fn owned(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.owned
-            .iter()
-            .map(|(collection, id)| (*collection, id.as_str()))
+        self.owned.iter().map(|(collection, id)| (*collection, id.as_str()))
     }
 
     /// All that it names.

@@ -63,10 +63,7 @@ impl Written {
         let name = params.get("name").and_then(Value::as_str).unwrap_or("");
         let claims = match verb {
             // The whole path is there.
-            "new" => COLLECTIONS
-                .iter()
-                .filter_map(|(kind, _)| claim(kind, Shown::Present))
-                .collect(),
+            "new" => COLLECTIONS.iter().filter_map(|(kind, _)| claim(kind, Shown::Present)).collect(),
             "rename" if !name.is_empty() => {
                 let shown = Shown::Name(name.to_owned());
                 claim(noun, shown).into_iter().collect()
@@ -103,13 +100,7 @@ impl Writes {
         if self.writes.len() >= PENDING_WRITES_MAX {
             self.writes.pop_front();
         }
-        self.writes.push_back(Write {
-            number: self.numbers,
-            method,
-            key,
-            written: None,
-            fenced: false,
-        });
+        self.writes.push_back(Write { number: self.numbers, method, key, written: None, fenced: false });
         self.numbers
     }
 
@@ -202,8 +193,6 @@ impl Writes {
     }
 
     fn receipts(&self) -> impl Iterator<Item = (Cursor, bool)> {
-        self.writes
-            .iter()
-            .filter_map(|write| Some((write.written.as_ref()?.receipt, write.fenced)))
+        self.writes.iter().filter_map(|write| Some((write.written.as_ref()?.receipt, write.fenced)))
     }
 }

@@ -19,9 +19,7 @@ use tokio::time::{Instant, sleep};
 use super::Edge;
 use super::connection::Output;
 use super::follow::Follower;
-use crate::bounds::{
-    ALERT_PAUSE, ALERTS_AT_ONCE, ALERTS_BURST, ALERTS_QUEUED, ALERTS_RECENT, SAME_ALERT_TIME,
-};
+use crate::bounds::{ALERT_PAUSE, ALERTS_AT_ONCE, ALERTS_BURST, ALERTS_QUEUED, ALERTS_RECENT, SAME_ALERT_TIME};
 use crate::state;
 
 /// A notification's row, as far as an alert needs it.
@@ -65,11 +63,7 @@ impl Alerts {
         let passed_over = rows.len().saturating_sub(ALERTS_AT_ONCE);
         let mut alerts = Vec::new();
         for row in rows.drain(..).skip(passed_over) {
-            while self
-                .spent
-                .front()
-                .is_some_and(|at| now >= *at + ALERT_PAUSE)
-            {
+            while self.spent.front().is_some_and(|at| now >= *at + ALERT_PAUSE) {
                 // Each second gives one back.
                 let given_back = self.spent.pop_front();
                 if let (Some(at), Some(next)) = (given_back, self.spent.front_mut()) {
@@ -85,10 +79,7 @@ impl Alerts {
                 continue;
             }
             if self.spent.len() >= ALERTS_BURST {
-                let next = self
-                    .spent
-                    .front()
-                    .map(|at| (*at + ALERT_PAUSE).saturating_sub(now));
+                let next = self.spent.front().map(|at| (*at + ALERT_PAUSE).saturating_sub(now));
                 return (alerts, next);
             }
             self.spent.push_back(now);
@@ -111,15 +102,8 @@ pub(super) struct Watchers {
 
 impl Watchers {
     /// Shows the notifications of the document that `follower` keeps; `file` holds what was shown last.
-    pub(super) fn start(
-        follower: Follower,
-        machine: Option<String>,
-        file: Option<PathBuf>,
-    ) -> Self {
-        let watchers = Watchers {
-            alerts: broadcast::channel(ALERTS_QUEUED).0,
-            came: Arc::default(),
-        };
+    pub(super) fn start(follower: Follower, machine: Option<String>, file: Option<PathBuf>) -> Self {
+        let watchers = Watchers { alerts: broadcast::channel(ALERTS_QUEUED).0, came: Arc::default() };
         let run = watchers.clone();
         tokio::spawn(async move { run.run(follower, machine, file).await });
         watchers
@@ -127,13 +111,8 @@ impl Watchers {
 
     async fn run(self, follower: Follower, machine: Option<String>, file: Option<PathBuf>) {
         let (mut cursor, start) = (follower.cursor(), Instant::now());
-        let kept = file
-            .as_deref()
-            .and_then(|file| state::read(file).ok().flatten());
-        let mut alerts = Alerts {
-            shown: kept.and_then(|text| text.trim().parse().ok()),
-            ..Alerts::default()
-        };
+        let kept = file.as_deref().and_then(|file| state::read(file).ok().flatten());
+        let mut alerts = Alerts { shown: kept.and_then(|text| text.trim().parse().ok()), ..Alerts::default() };
         let mut again: Option<Duration> = None;
         loop {
             tokio::select! {
@@ -151,10 +130,7 @@ impl Watchers {
                 let rows: Vec<Row> = serde_json::from_str(&document.rows("notifications")).ok()?;
                 // An alert names only what this machine has.
                 let known = |id: &String| document.json("terminals", id).is_some();
-                let own = |row: Row| Row {
-                    terminal_id: row.terminal_id.filter(known),
-                    ..row
-                };
+                let own = |row: Row| Row { terminal_id: row.terminal_id.filter(known), ..row };
                 Some(rows.into_iter().map(own).collect::<Vec<_>>())
             });
             let Some(rows) = rows else { continue };
@@ -189,8 +165,8 @@ impl Edge {
         let _place = self.long_stream()?;
         let watchers = &self.inner.watchers;
         let mut alerts = watchers.alerts.subscribe();
-        let empty = RawValue::from_string("{}".to_owned())
-            .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        let empty =
+            RawValue::from_string("{}".to_owned()).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         output.answer(id, &empty).await?;
         watchers.came.notify_one();
         loop {
@@ -221,9 +197,7 @@ mod tests {
     }
 
     fn numbers(from: u64, to: u64) -> Vec<Row> {
-        (from..=to)
-            .map(|index| row(index, &index.to_string()))
-            .collect()
+        (from..=to).map(|index| row(index, &index.to_string())).collect()
     }
 
     fn shown(alerts: &mut Alerts, rows: Vec<Row>, seconds: u64) -> (Vec<u64>, Option<Duration>) {
@@ -238,20 +212,14 @@ mod tests {
         assert_eq!(shown(&mut alerts, numbers(1, 5), 0).0, [4, 5]);
         // Repairs, and rows that were dropped, change nothing.
         assert_eq!(shown(&mut alerts, numbers(3, 5), 1).0, Vec::<u64>::new());
-        let kept = Alerts {
-            shown: Some(5),
-            ..Alerts::default()
-        };
+        let kept = Alerts { shown: Some(5), ..Alerts::default() };
         let mut alerts = kept;
         assert_eq!(shown(&mut alerts, numbers(1, 6), 2).0, [6]);
     }
 
     #[test]
     fn bursts_are_followed_by_one_a_second_and_of_many_the_newest_are_shown() {
-        let mut alerts = Alerts {
-            shown: Some(0),
-            ..Alerts::default()
-        };
+        let mut alerts = Alerts { shown: Some(0), ..Alerts::default() };
         let rows = numbers(1, 30);
         let (first, next) = shown(&mut alerts, rows.clone(), 0);
         assert_eq!(first, [15, 16, 17, 18, 19]);
@@ -261,23 +229,14 @@ mod tests {
         }
         assert_eq!(shown(&mut alerts, rows.clone(), 12), (vec![], None));
         // After a quiet time there may be a burst again.
-        assert_eq!(
-            shown(&mut alerts, numbers(31, 36), 60).0,
-            [31, 32, 33, 34, 35]
-        );
+        assert_eq!(shown(&mut alerts, numbers(31, 36), 60).0, [31, 32, 33, 34, 35]);
     }
 
     #[test]
     fn the_same_content_is_shown_once_in_a_while() {
-        let mut alerts = Alerts {
-            shown: Some(0),
-            ..Alerts::default()
-        };
+        let mut alerts = Alerts { shown: Some(0), ..Alerts::default() };
         assert_eq!(shown(&mut alerts, vec![row(1, "x"), row(2, "x")], 0).0, [1]);
-        assert_eq!(
-            shown(&mut alerts, vec![row(3, "x")], 59).0,
-            Vec::<u64>::new()
-        );
+        assert_eq!(shown(&mut alerts, vec![row(3, "x")], 59).0, Vec::<u64>::new());
         assert_eq!(shown(&mut alerts, vec![row(4, "x")], 60).0, [4]);
     }
 }

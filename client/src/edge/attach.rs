@@ -48,10 +48,7 @@ impl Edge {
     ) -> Option<Attachment> {
         let attached = async {
             let params: TerminalAttach = serde_json::from_value(params).map_err(|error| {
-                Failure::new(
-                    Code::Invalid,
-                    format!("the parameters of terminal.attach do not fit: {error}"),
-                )
+                Failure::new(Code::Invalid, format!("the parameters of terminal.attach do not fit: {error}"))
             })?;
             let deadline = tokio::time::Instant::now() + time;
             let uplink = self.inner.uplink.clone();
@@ -65,29 +62,16 @@ impl Edge {
                     }
                 }
             };
-            let (link, asked) = timeout_at(deadline, asking).await.map_err(|_| {
-                Failure::new(Code::Timeout, "terminal.attach was not answered in time")
-            })?;
+            let (link, asked) = timeout_at(deadline, asking)
+                .await
+                .map_err(|_| Failure::new(Code::Timeout, "terminal.attach was not answered in time"))?;
             let (attached, sender, receiver) = asked?;
             let answer = serde_json::value::to_raw_value(&attached)
                 .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
             let written = attached.written;
             // By its id from here on: a name may mean another terminal tomorrow.
-            let params = TerminalAttach {
-                terminal: attached.terminal.to_string(),
-                ..params
-            };
-            Ok((
-                Attachment {
-                    uplink,
-                    params,
-                    link,
-                    sender,
-                    receiver,
-                    written,
-                },
-                answer,
-            ))
+            let params = TerminalAttach { terminal: attached.terminal.to_string(), ..params };
+            Ok((Attachment { uplink, params, link, sender, receiver, written }, answer))
         };
         match attached.await {
             Ok((attachment, answer)) => {
@@ -107,10 +91,7 @@ type Asked = Result<(keepline_protocol::api::terminal::Attached, Sender, Receive
 /// Asks on one link; nothing when that link ended before the answer was there.
 async fn ask(link: &Link, params: &TerminalAttach) -> Option<Asked> {
     let (sender, mut receiver) = link.open(Lane::Interactive);
-    sender
-        .send(encode_request::<method::TerminalAttach>(params))
-        .await
-        .ok()?;
+    sender.send(encode_request::<method::TerminalAttach>(params)).await.ok()?;
     let answer = match receiver.message().await {
         Ok(Some(message)) => message.answer::<method::TerminalAttach>(),
         Ok(None) | Err(ReceiveError::Reset) => return None,
@@ -157,20 +138,11 @@ enum Part {
 
 impl Attachment {
     /// Serves the attachment until the terminal ends or the consumer goes away.
-    pub(super) async fn run(
-        mut self,
-        reader: OwnedReadHalf,
-        rest: BytesMut,
-        writer: OwnedWriteHalf,
-    ) {
+    pub(super) async fn run(mut self, reader: OwnedReadHalf, rest: BytesMut, writer: OwnedWriteHalf) {
         let mut reader = RecordReader::new(reader, rest);
         let mut writer = RecordWriter::new(writer);
         let shared = Shared {
-            state: Mutex::new(State {
-                tail: Tail::new(self.written),
-                vote: None,
-                consumer_gone: false,
-            }),
+            state: Mutex::new(State { tail: Tail::new(self.written), vote: None, consumer_gone: false }),
             upward: Notify::new(),
             room: Notify::new(),
         };
@@ -186,13 +158,8 @@ impl Attachment {
                     Part::ConsumerGone
                 };
                 let daemon = give(&self.sender, &shared);
-                let down = pass_down(
-                    &mut self.receiver,
-                    &mut self.params.from_offset,
-                    &shared,
-                    &mut writer,
-                    &mut changes,
-                );
+                let down =
+                    pass_down(&mut self.receiver, &mut self.params.from_offset, &shared, &mut writer, &mut changes);
                 tokio::select! {
                     part = consumer => part,
                     part = daemon => part,
@@ -207,10 +174,7 @@ impl Attachment {
                     return;
                 }
             }
-            if !self
-                .attach_again(&shared, &mut writer, &mut reader, &mut changes)
-                .await
-            {
+            if !self.attach_again(&shared, &mut writer, &mut reader, &mut changes).await {
                 return;
             }
         }
@@ -260,14 +224,9 @@ impl Attachment {
                     state.tail.attached(attached.written, attached.remembered)
                 };
                 if lost != Lost::default() {
-                    writer.push(&Record::Lost {
-                        unsent: lost.unsent,
-                        unknown: lost.unknown,
-                    });
+                    writer.push(&Record::Lost { unsent: lost.unsent, unknown: lost.unknown });
                 }
-                writer.push(&Record::InputAcknowledged(
-                    shared.state().tail.acknowledged(),
-                ));
+                writer.push(&Record::InputAcknowledged(shared.state().tail.acknowledged()));
                 shared.room.notify_one();
                 shared.upward.notify_one();
                 (self.link, self.sender, self.receiver) = (link, sender, receiver);
@@ -276,10 +235,7 @@ impl Attachment {
             Err(failure) => {
                 let lost = shared.state().tail.abandon();
                 if lost != Lost::default() {
-                    writer.push(&Record::Lost {
-                        unsent: lost.unsent,
-                        unknown: lost.unknown,
-                    });
+                    writer.push(&Record::Lost { unsent: lost.unsent, unknown: lost.unknown });
                 }
                 if matches!(failure.code, Code::Gone | Code::NotFound) {
                     // The daemon was started anew and the terminal did not outlive it, or it was closed meanwhile.
@@ -306,9 +262,7 @@ async fn take(reader: &mut RecordReader, shared: &Shared) {
                 let Some(known) = state.tail.end().checked_sub(offset) else {
                     return;
                 };
-                let known = usize::try_from(known)
-                    .unwrap_or(usize::MAX)
-                    .min(bytes.len());
+                let known = usize::try_from(known).unwrap_or(usize::MAX).min(bytes.len());
                 drop(bytes.split_to(known));
                 state.tail.push(&mut bytes);
                 if !bytes.is_empty() {
@@ -330,10 +284,7 @@ async fn give(sender: &Sender, shared: &Shared) -> Part {
             let mut state = shared.state();
             let record = match state.vote.take() {
                 Some(size) => Some(Record::Size(size)),
-                None => state
-                    .tail
-                    .next_piece(INPUT_PIECE)
-                    .map(|(offset, bytes)| Record::Input { offset, bytes }),
+                None => state.tail.next_piece(INPUT_PIECE).map(|(offset, bytes)| Record::Input { offset, bytes }),
             };
             (record, state.consumer_gone)
         };

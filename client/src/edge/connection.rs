@@ -16,9 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Edge;
-use crate::bounds::{
-    CARRIER_WAIT, LINE_TO_CONSUMER_MAX, LINE_TO_SERVER_MAX, REQUEST_TIME, REQUESTS_AT_ONCE,
-};
+use crate::bounds::{CARRIER_WAIT, LINE_TO_CONSUMER_MAX, LINE_TO_SERVER_MAX, REQUEST_TIME, REQUESTS_AT_ONCE};
 use crate::document::COLLECTIONS;
 use crate::local::{Line, Lines};
 
@@ -58,22 +56,13 @@ fn gone() -> Failure {
 
 impl Output {
     async fn line(&self, value: &impl Serialize) -> Result<(), Failure> {
-        let mut line = serde_json::to_vec(value)
-            .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        let mut line = serde_json::to_vec(value).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         if line.len() > LINE_TO_CONSUMER_MAX {
-            let message = format!(
-                "the answer has {} bytes and at most {LINE_TO_CONSUMER_MAX} can be sent",
-                line.len()
-            );
+            let message = format!("the answer has {} bytes and at most {LINE_TO_CONSUMER_MAX} can be sent", line.len());
             return Err(Failure::new(Code::TooLarge, message));
         }
         line.push(b'\n');
-        self.writer
-            .lock()
-            .await
-            .write_all(&line)
-            .await
-            .map_err(|_| gone())
+        self.writer.lock().await.write_all(&line).await.map_err(|_| gone())
     }
 
     pub(super) async fn answer(&self, id: &Value, result: &RawValue) -> Result<(), Failure> {
@@ -83,31 +72,17 @@ impl Output {
             id: &'a Value,
             result: &'a RawValue,
         }
-        self.line(&Answer {
-            jsonrpc: "2.0",
-            id,
-            result,
-        })
-        .await
+        self.line(&Answer { jsonrpc: "2.0", id, result }).await
     }
 
-    pub(super) async fn notify(
-        &self,
-        method: &str,
-        params: &impl Serialize,
-    ) -> Result<(), Failure> {
+    pub(super) async fn notify(&self, method: &str, params: &impl Serialize) -> Result<(), Failure> {
         #[derive(Serialize)]
         struct Notification<'a, P> {
             jsonrpc: &'static str,
             method: &'a str,
             params: &'a P,
         }
-        self.line(&Notification {
-            jsonrpc: "2.0",
-            method,
-            params,
-        })
-        .await
+        self.line(&Notification { jsonrpc: "2.0", method, params }).await
     }
 
     pub(super) async fn failure(&self, id: &Value, failure: &Failure) {
@@ -119,9 +94,7 @@ impl Output {
     async fn error(&self, id: &Value, code: i64, message: &str, data: Value) {
         let error = json!({ "code": code, "message": message, "data": data });
         // A consumer that is gone needs no error.
-        let _ = self
-            .line(&json!({ "jsonrpc": "2.0", "id": id, "error": error }))
-            .await;
+        let _ = self.line(&json!({ "jsonrpc": "2.0", "id": id, "error": error })).await;
     }
 }
 
@@ -129,9 +102,7 @@ impl Output {
 pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
     let (reader, writer) = stream.into_split();
     let mut lines = Lines::with_prefix(reader, LINE_TO_SERVER_MAX, prefix);
-    let output = Output {
-        writer: Arc::new(Mutex::new(writer)),
-    };
+    let output = Output { writer: Arc::new(Mutex::new(writer)) };
     let slots = Arc::new(Semaphore::new(REQUESTS_AT_ONCE));
     // Dropped with the connection: what a consumer asked for ends when it goes away.
     let mut tasks = JoinSet::new();
@@ -141,44 +112,27 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
             Line::Whole(line) => line,
             Line::TooLong => {
                 let message = format!("a line has more than {LINE_TO_SERVER_MAX} bytes");
-                output
-                    .error(
-                        &Value::Null,
-                        code::INVALID_REQUEST,
-                        &message,
-                        json!({ "kind": "too-large" }),
-                    )
-                    .await;
+                output.error(&Value::Null, code::INVALID_REQUEST, &message, json!({ "kind": "too-large" })).await;
                 continue;
             }
         };
         let request: Request = match serde_json::from_slice(&line) {
             Ok(request) => request,
             Err(error) => {
-                let number = if error.is_data() {
-                    code::INVALID_REQUEST
-                } else {
-                    code::PARSE
-                };
+                let number = if error.is_data() { code::INVALID_REQUEST } else { code::PARSE };
                 let message = format!("this is no JSON-RPC request: {error}");
-                output
-                    .error(&Value::Null, number, &message, json!({ "kind": "invalid" }))
-                    .await;
+                output.error(&Value::Null, number, &message, json!({ "kind": "invalid" })).await;
                 continue;
             }
         };
         // JSON-RPC answers no notification, and there is none that we know.
         let Some(id) = request.id else { continue };
         let params = request.params.unwrap_or_else(|| json!({}));
-        let time = request
-            .timeout_ms
-            .map_or(REQUEST_TIME, Duration::from_millis);
+        let time = request.timeout_ms.map_or(REQUEST_TIME, Duration::from_millis);
         following |= matches!(&*request.method, method::SessionEvents::NAME | WATCH);
         if request.method == method::TerminalAttach::NAME && following {
             let message = "this connection follows the session: attach on another one";
-            output
-                .failure(&id, &Failure::new(Code::Invalid, message))
-                .await;
+            output.failure(&id, &Failure::new(Code::Invalid, message)).await;
             continue;
         }
         if request.method == method::TerminalAttach::NAME {
@@ -209,8 +163,7 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
         let (edge, output) = (edge.clone(), output.clone());
         tasks.spawn(async move {
             let _slot = slot;
-            edge.answer(id, &request.method, params, time, &output)
-                .await;
+            edge.answer(id, &request.method, params, time, &output).await;
         });
     }
     // A consumer that said all it had to say may still listen; one that follows has nothing to wait for but this.
@@ -218,14 +171,7 @@ pub(super) async fn serve(edge: &Edge, stream: UnixStream, prefix: &[u8]) {
 }
 
 impl Edge {
-    async fn answer(
-        &self,
-        id: Value,
-        method: &str,
-        params: Value,
-        time: Duration,
-        output: &Output,
-    ) {
+    async fn answer(&self, id: Value, method: &str, params: Value, time: Duration, output: &Output) {
         if method == method::SessionEvents::NAME {
             return self.events(id, params, time, output).await;
         }
@@ -236,8 +182,7 @@ impl Edge {
             return;
         }
         let raw = |value: Value| {
-            serde_json::value::to_raw_value(&value)
-                .map_err(|error| Failure::new(Code::Internal, error.to_string()))
+            serde_json::value::to_raw_value(&value).map_err(|error| Failure::new(Code::Internal, error.to_string()))
         };
         let by_itself = match method {
             "relay.status" | "relay.reconnect" if self.inner.uplink.machine().is_none() => None,
@@ -251,23 +196,15 @@ impl Edge {
         let from_document = self.answer_from_document(method, time).await;
         let answered = match (by_itself, from_document) {
             (Some(answer), _) => answer.and_then(raw),
-            (None, Some(json)) => RawValue::from_string(json)
-                .map_err(|error| Failure::new(Code::Internal, error.to_string())),
+            (None, Some(json)) => {
+                RawValue::from_string(json).map_err(|error| Failure::new(Code::Internal, error.to_string()))
+            }
             (None, None) => match registry::by_name(method) {
-                Some(entry) if entry.effect != Effect::Stream => {
-                    self.request(entry, params, time).await
-                }
+                Some(entry) if entry.effect != Effect::Stream => self.request(entry, params, time).await,
                 _ if listed(method).is_some() => Err(self.inner.uplink.unreachable()),
                 _ => {
                     let message = format!("there is no method '{method}'");
-                    return output
-                        .error(
-                            &id,
-                            code::NO_METHOD,
-                            &message,
-                            json!({ "kind": "unknown-method" }),
-                        )
-                        .await;
+                    return output.error(&id, code::NO_METHOD, &message, json!({ "kind": "unknown-method" })).await;
                 }
             },
         };

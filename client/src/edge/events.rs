@@ -43,9 +43,7 @@ impl Edge {
             Ok(events) => events,
             Err(error) => {
                 let message = format!("the parameters of session.events do not fit: {error}");
-                return output
-                    .failure(&id, &Failure::new(Code::Invalid, message))
-                    .await;
+                return output.failure(&id, &Failure::new(Code::Invalid, message)).await;
             }
         };
         let _place = match self.long_stream() {
@@ -56,10 +54,7 @@ impl Edge {
         let Ok(mut link) = timeout(CARRIER_WAIT.min(time), uplink.link_after(None)).await else {
             return output.failure(&id, &uplink.unreachable()).await;
         };
-        let mut position = Position {
-            answered: false,
-            cursor: events.since,
-        };
+        let mut position = Position { answered: false, cursor: events.since };
         loop {
             if let Err(failure) = position.follow(&link, &id, output).await {
                 if !position.answered {
@@ -75,8 +70,7 @@ impl Edge {
 impl Position {
     /// Passes on what one link brings; an error when the daemon refuses or the consumer is gone.
     async fn follow(&mut self, link: &Link, id: &Value, output: &Output) -> Result<(), Failure> {
-        let unreadable =
-            |error: &dyn std::fmt::Display| Failure::new(Code::Failed, error.to_string());
+        let unreadable = |error: &dyn std::fmt::Display| Failure::new(Code::Failed, error.to_string());
         let (sender, mut receiver) = link.open(Lane::Control);
         let request = encode_request::<method::SessionEvents>(&Events { since: self.cursor });
         if sender.send(request).await.is_err() {
@@ -88,9 +82,7 @@ impl Position {
                 return Ok(());
             };
             if std::mem::take(&mut first) {
-                let started = message
-                    .answer::<method::SessionEvents>()
-                    .map_err(|error| unreadable(&error))??;
+                let started = message.answer::<method::SessionEvents>().map_err(|error| unreadable(&error))??;
                 self.started(started, id, output).await?;
             } else {
                 self.passed(&message, output).await?;
@@ -98,17 +90,9 @@ impl Position {
         }
     }
 
-    async fn started(
-        &mut self,
-        started: EventsStarted,
-        id: &Value,
-        output: &Output,
-    ) -> Result<(), Failure> {
+    async fn started(&mut self, started: EventsStarted, id: &Value, output: &Output) -> Result<(), Failure> {
         if let Some(document) = &started.document {
-            self.cursor = document
-                .parse::<DocumentCursor>()
-                .ok()
-                .map(|document| document.cursor);
+            self.cursor = document.parse::<DocumentCursor>().ok().map(|document| document.cursor);
         }
         if !std::mem::replace(&mut self.answered, true) {
             let answer = serde_json::value::to_raw_value(&started)
@@ -125,17 +109,12 @@ impl Position {
     }
 
     async fn passed(&mut self, message: &Message, output: &Output) -> Result<(), Failure> {
-        let unreadable =
-            |error: &dyn std::fmt::Display| Failure::new(Code::Failed, error.to_string());
+        let unreadable = |error: &dyn std::fmt::Display| Failure::new(Code::Failed, error.to_string());
         match message.number {
             DELTA => {
                 let delta: Delta = message.parse().map_err(|error| unreadable(&error))?;
-                let cursor: DeltaCursor =
-                    delta.delta.parse().map_err(|error| unreadable(&error))?;
-                self.cursor = Some(Cursor {
-                    generation: cursor.generation,
-                    revision: cursor.revision,
-                });
+                let cursor: DeltaCursor = delta.delta.parse().map_err(|error| unreadable(&error))?;
+                self.cursor = Some(Cursor { generation: cursor.generation, revision: cursor.revision });
                 output.notify("session.event", &delta.delta).await
             }
             RESET => {

@@ -48,22 +48,14 @@ impl Follower {
             phase: watch::channel((Phase::Recovering, now_ms())).0,
             contradictions,
         };
-        let follower = Follower {
-            shared: Arc::new(shared),
-        };
+        let follower = Follower { shared: Arc::new(shared) };
         tokio::spawn(follower.clone().run(uplink, contradicted));
         follower
     }
 
     /// Looks at the document and what belongs to it.
     pub(super) fn read<T>(&self, look: impl FnOnce(&Replica) -> T) -> T {
-        look(
-            &self
-                .shared
-                .replica
-                .read()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        look(&self.shared.replica.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The phase and the Unix time in milliseconds since which it is so.
@@ -84,21 +76,11 @@ impl Follower {
 
     /// A mutation is about to be sent under `key`.
     pub(super) fn sent(&self, method: &'static str, key: String) -> Sent {
-        Sent {
-            follower: self.clone(),
-            number: self.change(|replica| replica.sent(method, key)),
-            answered: false,
-        }
+        Sent { follower: self.clone(), number: self.change(|replica| replica.sent(method, key)), answered: false }
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Replica) -> T) -> T {
-        change(
-            &mut self
-                .shared
-                .replica
-                .write()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        change(&mut self.shared.replica.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Lets the replica take what came, and tells those who wait for it.
@@ -143,12 +125,7 @@ impl Follower {
     }
 
     /// Follows on one stream until it is not gone on with.
-    async fn follow(
-        &self,
-        link: &Link,
-        since: Option<Cursor>,
-        contradicted: &mut mpsc::Receiver<Refused>,
-    ) -> Step {
+    async fn follow(&self, link: &Link, since: Option<Cursor>, contradicted: &mut mpsc::Receiver<Refused>) -> Step {
         self.change(Replica::asked);
         let (sender, mut receiver) = link.open(Lane::Control);
         let request = encode_request::<method::SessionEvents>(&Events { since });
@@ -202,17 +179,12 @@ impl Event {
     fn read(message: &Message, started: bool) -> Result<Self, Refused> {
         let malformed = |what: &dyn std::fmt::Display| Refused::Malformed(what.to_string());
         if !started {
-            let answer = message
-                .answer::<method::SessionEvents>()
-                .map_err(|error| malformed(&error))?;
+            let answer = message.answer::<method::SessionEvents>().map_err(|error| malformed(&error))?;
             let answer = answer.map_err(|failure| malformed(&failure))?;
             return Ok(Event::Started(answer.document));
         }
         match message.number {
-            DELTA => message
-                .parse()
-                .map(|Delta { delta }| Event::Delta(delta))
-                .map_err(|error| malformed(&error)),
+            DELTA => message.parse().map(|Delta { delta }| Event::Delta(delta)).map_err(|error| malformed(&error)),
             RESET => message
                 .parse()
                 .map(|EventsStarted { document, .. }| Event::Started(document))
@@ -233,8 +205,7 @@ impl Sent {
             // One that waits already has the same repair made.
             let _ = follower.shared.contradictions.try_send(error);
         }
-        let reached =
-            |_: &Option<Cursor>| !follower.read(|replica| replica.writes().is_pending(number));
+        let reached = |_: &Option<Cursor>| !follower.read(|replica| replica.writes().is_pending(number));
         let _ = timeout(longest, follower.cursor().wait_for(reached)).await;
     }
 }

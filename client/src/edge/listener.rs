@@ -30,10 +30,7 @@ impl LocalListener {
     /// [`Code::Busy`], naming the pid, when another process serves it; [`Code::Failed`] when the system refuses.
     pub fn bind(path: &Path) -> Result<Self, Failure> {
         let failed = |what: &str, error: std::io::Error| {
-            Failure::new(
-                Code::Failed,
-                format!("cannot {what} {}: {error}", path.display()),
-            )
+            Failure::new(Code::Failed, format!("cannot {what} {}: {error}", path.display()))
         };
         let lock_path = path.with_extension("lock");
         let mut lock = OpenOptions::new()
@@ -65,13 +62,8 @@ impl LocalListener {
             _ => {}
         }
         let listener = UnixListener::bind(path).map_err(|error| failed("listen on", error))?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600))
-            .map_err(|error| failed("protect", error))?;
-        Ok(LocalListener {
-            listener,
-            path: path.to_owned(),
-            _lock: lock,
-        })
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|error| failed("protect", error))?;
+        Ok(LocalListener { listener, path: path.to_owned(), _lock: lock })
     }
 
     /// The next consumer. One of another user is turned away.
@@ -130,10 +122,7 @@ mod tests {
         let listener = LocalListener::bind(&path).unwrap();
         let second = LocalListener::bind(&path).err().unwrap();
         assert_eq!(second.code, Code::Busy);
-        assert!(
-            second.message.contains(&std::process::id().to_string()),
-            "{second}"
-        );
+        assert!(second.message.contains(&std::process::id().to_string()), "{second}");
         let (near, far) = tokio::join!(UnixStream::connect(&path), listener.accept());
         drop((near.unwrap(), far));
         drop(listener);
@@ -153,10 +142,7 @@ mod tests {
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         let refused = LocalListener::bind(&path).err().unwrap();
         assert_eq!(refused.code, Code::Busy);
-        assert!(
-            !refused.message.contains(&dead.id().to_string()),
-            "{refused}"
-        );
+        assert!(!refused.message.contains(&dead.id().to_string()), "{refused}");
         let binding = std::thread::spawn({
             let path = path.clone();
             move || take(&mut File::open(path.with_extension("lock")).unwrap())

@@ -58,15 +58,7 @@ impl Edge {
         let follower = Follower::start(uplink.clone());
         let machine = uplink.machine().map(str::to_owned);
         let watchers = Watchers::start(follower.clone(), machine, shown);
-        Edge {
-            inner: Arc::new(Inner {
-                uplink,
-                follower,
-                watchers,
-                streams: Semaphore::new(STREAMS_AT_ONCE),
-                route,
-            }),
-        }
+        Edge { inner: Arc::new(Inner { uplink, follower, watchers, streams: Semaphore::new(STREAMS_AT_ONCE), route }) }
     }
 
     /// Serves a consumer until it goes away. `prefix` was read from the connection already.
@@ -105,9 +97,7 @@ impl Edge {
         let freshness = self.freshness();
         self.inner.follower.read(|replica| {
             let rows = replica.document()?.rows(collection);
-            Some(format!(
-                r#"{{"{collection}":{rows},"freshness":{freshness}}}"#
-            ))
+            Some(format!(r#"{{"{collection}":{rows},"freshness":{freshness}}}"#))
         })
     }
 

@@ -34,10 +34,7 @@ impl Edge {
         self.fenced(&params)?;
         let asked = (entry.effect == Effect::Mutation).then(|| params.clone());
         let bytes = (entry.params_from_json)(params).map_err(|error| {
-            Failure::new(
-                Code::Invalid,
-                format!("the parameters of {} do not fit: {error}", entry.name),
-            )
+            Failure::new(Code::Invalid, format!("the parameters of {} do not fit: {error}", entry.name))
         })?;
         let uplink = &self.inner.uplink;
         let first = timeout(CARRIER_WAIT.min(time), uplink.link_after(None)).await;
@@ -58,18 +55,13 @@ impl Edge {
                 }
             }
         };
-        let message = timeout_at(deadline, exchange)
-            .await
-            .map_err(|_| self.too_late(entry, time))??;
+        let message = timeout_at(deadline, exchange).await.map_err(|_| self.too_late(entry, time))??;
         let answer = read(entry, &message)?;
         if let (Some(sent), Some(params)) = (sent, asked)
             && let Ok(receipt) = serde_json::from_str::<Receipt<Value>>(answer.get())
             && !receipt.replayed
         {
-            let cursor = Cursor {
-                generation: receipt.generation,
-                revision: receipt.revision,
-            };
+            let cursor = Cursor { generation: receipt.generation, revision: receipt.revision };
             let written = Written::new(entry.name, &params, &receipt.value, cursor);
             sent.written(written, RECEIPT_WAIT).await;
         }
@@ -94,22 +86,12 @@ impl Edge {
         if changes && !self.inner.uplink.is_up() {
             return outcome_unknown(entry);
         }
-        Failure::new(
-            Code::Timeout,
-            format!(
-                "{} was not answered within {} s",
-                entry.name,
-                time.as_secs_f32()
-            ),
-        )
+        Failure::new(Code::Timeout, format!("{} was not answered within {} s", entry.name, time.as_secs_f32()))
     }
 }
 
 fn outcome_unknown(entry: &Entry) -> Failure {
-    let message = format!(
-        "the link failed during {}: whether it took effect is not known",
-        entry.name
-    );
+    let message = format!("the link failed during {}: whether it took effect is not known", entry.name);
     Failure::new(Code::OutcomeUnknown, message)
 }
 
@@ -131,11 +113,7 @@ fn name_the_request(entry: &Entry, params: &mut Value) {
 /// Asks on one link; nothing when that link ended before the answer was there.
 async fn ask(link: &Link, entry: &Entry, params: &[u8]) -> Option<Message> {
     // What is typed keeps its place among keys; everything else is control.
-    let lane = if entry.effect == Effect::Input {
-        Lane::Interactive
-    } else {
-        Lane::Control
-    };
+    let lane = if entry.effect == Effect::Input { Lane::Interactive } else { Lane::Control };
     let (sender, mut receiver) = link.open(lane);
     sender.send(encode_raw(entry.number, params)).await.ok()?;
     sender.finish();
@@ -150,9 +128,6 @@ fn read(entry: &Entry, message: &Message) -> Result<Box<RawValue>, Failure> {
         let body: FailureBody = message.parse().map_err(|error| unreadable(&error))?;
         Err(body.into())
     } else {
-        Err(unreadable(&format!(
-            "the daemon answered {} with message {:#06x}",
-            entry.name, message.number
-        )))
+        Err(unreadable(&format!("the daemon answered {} with message {:#06x}", entry.name, message.number)))
     }
 }

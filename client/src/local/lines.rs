@@ -24,12 +24,7 @@ pub(crate) struct LineBuffer {
 
 impl LineBuffer {
     pub(crate) fn new(longest: usize) -> Self {
-        LineBuffer {
-            buffer: BytesMut::new(),
-            searched: 0,
-            skipping: false,
-            longest,
-        }
+        LineBuffer { buffer: BytesMut::new(), searched: 0, skipping: false, longest }
     }
 
     /// Adds bytes, after [`take`](Self::take) has given every line there was.
@@ -39,10 +34,7 @@ impl LineBuffer {
 
     /// The next line, when its end is there.
     pub(crate) fn take(&mut self) -> Option<Line> {
-        let found = self.buffer[self.searched..]
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .map(|at| self.searched + at);
+        let found = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n').map(|at| self.searched + at);
         match found {
             None if self.skipping || self.buffer.len() > self.longest => {
                 self.buffer.clear();
@@ -88,10 +80,7 @@ const READ: usize = 16 << 10;
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(reader: R, longest: usize) -> Self {
-        Lines {
-            reader,
-            lines: LineBuffer::new(longest),
-        }
+        Lines { reader, lines: LineBuffer::new(longest) }
     }
 
     /// Reads on from `prefix`, which was read already.
@@ -140,16 +129,10 @@ mod tests {
 
     #[tokio::test]
     async fn lines_come_whole_and_a_long_one_costs_only_itself() {
-        assert_eq!(
-            all(b"a\n\nbc\nrest", 4).await,
-            [whole("a"), whole(""), whole("bc"), whole("rest")]
-        );
+        assert_eq!(all(b"a\n\nbc\nrest", 4).await, [whole("a"), whole(""), whole("bc"), whole("rest")]);
         let mut input = vec![b'x'; 100_000];
         input.extend_from_slice(b"\nab\n12345\ncd\n");
-        assert_eq!(
-            all(&input, 4).await,
-            [Line::TooLong, whole("ab"), Line::TooLong, whole("cd")]
-        );
+        assert_eq!(all(&input, 4).await, [Line::TooLong, whole("ab"), Line::TooLong, whole("cd")]);
         assert_eq!(all(&[b'x'; 100], 4).await, [Line::TooLong]);
     }
 }

@@ -76,18 +76,12 @@ impl LocalClient {
                     requests: 0,
                 })
             }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::ConnectionRefused
-                ) =>
-            {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
                 Err(endpoint.unreachable())
             }
-            Err(error) => Err(Failure::new(
-                Code::Failed,
-                format!("cannot connect to {}: {error}", endpoint.path.display()),
-            )),
+            Err(error) => {
+                Err(Failure::new(Code::Failed, format!("cannot connect to {}: {error}", endpoint.path.display())))
+            }
         }
     }
 
@@ -109,11 +103,7 @@ impl LocalClient {
     ///
     /// # Errors
     /// As [`call_raw`](Self::call_raw).
-    pub async fn request<M: Method>(
-        &mut self,
-        params: &M::Params,
-        timeout: Duration,
-    ) -> Result<M::Answer, Failure> {
+    pub async fn request<M: Method>(&mut self, params: &M::Params, timeout: Duration) -> Result<M::Answer, Failure> {
         let answer = self.call_raw(M::NAME, params, timeout).await?;
         read_answer(M::NAME, &answer)
     }
@@ -152,14 +142,9 @@ impl LocalClient {
                 }
             }
         };
-        tokio::time::timeout(timeout + REQUEST_GRACE, exchange)
-            .await
-            .unwrap_or_else(|_| {
-                Err(Failure::new(
-                    Code::Timeout,
-                    format!("{method} was not answered within {} s", timeout.as_secs()),
-                ))
-            })
+        tokio::time::timeout(timeout + REQUEST_GRACE, exchange).await.unwrap_or_else(|_| {
+            Err(Failure::new(Code::Timeout, format!("{method} was not answered within {} s", timeout.as_secs())))
+        })
     }
 
     /// Subscribes to the session's changes after `since`, or to a document and the changes after it.
@@ -171,17 +156,8 @@ impl LocalClient {
         since: Option<Cursor>,
         timeout: Duration,
     ) -> Result<(EventsStarted, SessionEvents), Failure> {
-        let started = self
-            .request::<method::SessionEvents>(&Events { since }, timeout)
-            .await?;
-        Ok((
-            started,
-            SessionEvents {
-                lines: self.lines,
-                endpoint: self.endpoint,
-                _writer: self.writer,
-            },
-        ))
+        let started = self.request::<method::SessionEvents>(&Events { since }, timeout).await?;
+        Ok((started, SessionEvents { lines: self.lines, endpoint: self.endpoint, _writer: self.writer }))
     }
 
     /// Calls a method behind whose answer notifications come.
@@ -195,11 +171,7 @@ impl LocalClient {
         timeout: Duration,
     ) -> Result<Notifications, Failure> {
         self.call_raw(method, params, timeout).await?;
-        Ok(Notifications {
-            lines: self.lines,
-            endpoint: self.endpoint,
-            _writer: self.writer,
-        })
+        Ok(Notifications { lines: self.lines, endpoint: self.endpoint, _writer: self.writer })
     }
 
     /// Attaches to a terminal: after the answer the connection carries records only.
@@ -211,15 +183,9 @@ impl LocalClient {
         params: &TerminalAttach,
         timeout: Duration,
     ) -> Result<(Attached, RecordReader, RecordWriter), Failure> {
-        let attached = self
-            .request::<method::TerminalAttach>(params, timeout)
-            .await?;
+        let attached = self.request::<method::TerminalAttach>(params, timeout).await?;
         let (reader, rest) = self.lines.into_parts();
-        Ok((
-            attached,
-            RecordReader::new(reader, rest),
-            RecordWriter::new(self.writer),
-        ))
+        Ok((attached, RecordReader::new(reader, rest), RecordWriter::new(self.writer)))
     }
 }
 
@@ -265,23 +231,17 @@ impl SessionEvents {
     }
 }
 
-fn read_answer<T: serde::de::DeserializeOwned>(
-    method: &str,
-    answer: &RawValue,
-) -> Result<T, Failure> {
+fn read_answer<T: serde::de::DeserializeOwned>(method: &str, answer: &RawValue) -> Result<T, Failure> {
     serde_json::from_str(answer.get()).map_err(|error| {
         Failure::new(
             Code::Failed,
-            format!(
-                "the answer to {method} cannot be read ({error}): is the other side another version?"
-            ),
+            format!("the answer to {method} cannot be read ({error}): is the other side another version?"),
         )
     })
 }
 
 fn lost(method: &str, endpoint: &Endpoint) -> Failure {
-    let reads =
-        by_name(method).is_none_or(|entry| matches!(entry.effect, Effect::Read | Effect::Stream));
+    let reads = by_name(method).is_none_or(|entry| matches!(entry.effect, Effect::Read | Effect::Stream));
     if reads {
         endpoint.unreachable()
     } else {
@@ -293,10 +253,7 @@ fn lost(method: &str, endpoint: &Endpoint) -> Failure {
 }
 
 fn too_long(method: &str) -> Failure {
-    Failure::new(
-        Code::TooLarge,
-        format!("the answer to {method} is longer than {LINE_TO_CONSUMER_MAX} bytes"),
-    )
+    Failure::new(Code::TooLarge, format!("the answer to {method} is longer than {LINE_TO_CONSUMER_MAX} bytes"))
 }
 
 /// Refuses a request that the other side would not read.
@@ -306,8 +263,6 @@ fn check_length(method: &str, length: usize) -> Result<(), Failure> {
     }
     Err(Failure::new(
         Code::TooLarge,
-        format!(
-            "{method} would take {length} bytes and at most {LINE_TO_SERVER_MAX} can be sent at once"
-        ),
+        format!("{method} would take {length} bytes and at most {LINE_TO_SERVER_MAX} can be sent at once"),
     ))
 }

@@ -38,11 +38,7 @@ impl RecordReader {
             }
             self.buffer.reserve(READ);
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
-                return if self.buffer.is_empty() {
-                    Ok(None)
-                } else {
-                    Err(io::ErrorKind::UnexpectedEof.into())
-                };
+                return if self.buffer.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
             }
         }
     }
@@ -57,10 +53,7 @@ pub struct RecordWriter {
 
 impl RecordWriter {
     pub(crate) fn new(writer: OwnedWriteHalf) -> Self {
-        RecordWriter {
-            writer,
-            queue: BytesMut::new(),
-        }
+        RecordWriter { writer, queue: BytesMut::new() }
     }
 
     /// Whether another record may be queued: less than [`SOCKET_QUEUE`] waits.

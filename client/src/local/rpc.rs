@@ -19,12 +19,7 @@ pub(super) struct Request<'a, P: ?Sized> {
 
 impl<P: Serialize + ?Sized> Request<'_, P> {
     /// The line of a request, with its line end.
-    pub(super) fn line(
-        id: u64,
-        method: &str,
-        params: &P,
-        timeout: Duration,
-    ) -> Result<Vec<u8>, Failure> {
+    pub(super) fn line(id: u64, method: &str, params: &P, timeout: Duration) -> Result<Vec<u8>, Failure> {
         let request = Request {
             jsonrpc: "2.0",
             id,
@@ -33,10 +28,7 @@ impl<P: Serialize + ?Sized> Request<'_, P> {
             timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
         };
         let mut line = serde_json::to_vec(&request).map_err(|error| {
-            Failure::new(
-                Code::Internal,
-                format!("the parameters of {method} have no JSON form: {error}"),
-            )
+            Failure::new(Code::Internal, format!("the parameters of {method} have no JSON form: {error}"))
         })?;
         check_length(method, line.len())?;
         line.push(b'\n');
@@ -89,11 +81,7 @@ impl Reply {
             // `"result": null` reads as absent.
             (None, None) => Ok(RawValue::NULL.to_owned()),
         };
-        Ok(Reply {
-            id: wire.id,
-            outcome,
-            notification: wire.method.is_some(),
-        })
+        Ok(Reply { id: wire.id, outcome, notification: wire.method.is_some() })
     }
 
     /// Whether this says that the connection itself is at fault: an error under no request's id.
@@ -103,27 +91,18 @@ impl Reply {
 }
 
 fn malformed(method: &str) -> Failure {
-    Failure::new(
-        Code::Failed,
-        format!("what came as an answer to {method} is no JSON-RPC: is it a keepline socket?"),
-    )
+    Failure::new(Code::Failed, format!("what came as an answer to {method} is no JSON-RPC: is it a keepline socket?"))
 }
 
 fn failure(error: WireError) -> Failure {
-    let (kind, candidates) = error.data.map_or((String::new(), Vec::new()), |data| {
-        (data.kind, data.candidates)
-    });
+    let (kind, candidates) = error.data.map_or((String::new(), Vec::new()), |data| (data.kind, data.candidates));
     let code = Code::from_name(&kind).unwrap_or(match error.code {
         -32601 => Code::UnknownMethod,
         -32602 | -32600 => Code::Invalid,
         -32700 => Code::Internal,
         code => u16::try_from(-32000 - code).map_or(Code::Failed, Code::from_number),
     });
-    Failure {
-        code,
-        message: error.message,
-        candidates,
-    }
+    Failure { code, message: error.message, candidates }
 }
 
 #[derive(Deserialize)]
@@ -145,9 +124,7 @@ impl Notification {
     pub(super) fn plain(line: &[u8]) -> Result<(String, serde_json::Value), Failure> {
         let unreadable = |_| malformed("a notification");
         let notification: Notification = serde_json::from_slice(line).map_err(unreadable)?;
-        let params = notification
-            .params
-            .map(|params| serde_json::from_str(params.get()));
+        let params = notification.params.map(|params| serde_json::from_str(params.get()));
         let params = params.transpose().map_err(unreadable)?;
         Ok((notification.method, params.unwrap_or_default()))
     }
@@ -155,21 +132,15 @@ impl Notification {
     /// The event in a line; nothing for a notification of another kind, which a later version may send.
     pub(super) fn parse(line: &[u8]) -> Result<Option<SessionEvent>, Failure> {
         const STREAM: &str = "session.events";
-        let notification: Notification =
-            serde_json::from_slice(line).map_err(|_| malformed(STREAM))?;
+        let notification: Notification = serde_json::from_slice(line).map_err(|_| malformed(STREAM))?;
         let params = notification.params;
         match notification.method.as_str() {
-            "session.event" => params
-                .map(|delta| Some(SessionEvent::Delta(delta)))
-                .ok_or_else(|| malformed(STREAM)),
+            "session.event" => params.map(|delta| Some(SessionEvent::Delta(delta))).ok_or_else(|| malformed(STREAM)),
             "session.reset" => {
                 let reset: Reset = params
                     .and_then(|params| serde_json::from_str(params.get()).ok())
                     .ok_or_else(|| malformed(STREAM))?;
-                Ok(Some(SessionEvent::Reset {
-                    reason: reset.reason,
-                    document: reset.document,
-                }))
+                Ok(Some(SessionEvent::Reset { reason: reset.reason, document: reset.document }))
             }
             _ => Ok(None),
         }
@@ -194,29 +165,15 @@ mod tests {
         assert_eq!(failure.code, Code::Ambiguous);
         assert_eq!(failure.candidates, ["a", "b"]);
         for (text, code) in [
-            (
-                r#"{"id":1,"error":{"code":-32601,"message":"x"}}"#,
-                Code::UnknownMethod,
-            ),
-            (
-                r#"{"id":1,"error":{"code":-32602,"message":"x"}}"#,
-                Code::Invalid,
-            ),
-            (
-                r#"{"id":1,"error":{"code":-32011,"message":"x"}}"#,
-                Code::Timeout,
-            ),
-            (
-                r#"{"id":1,"error":{"code":-32499,"message":"x"}}"#,
-                Code::Unknown(499),
-            ),
+            (r#"{"id":1,"error":{"code":-32601,"message":"x"}}"#, Code::UnknownMethod),
+            (r#"{"id":1,"error":{"code":-32602,"message":"x"}}"#, Code::Invalid),
+            (r#"{"id":1,"error":{"code":-32011,"message":"x"}}"#, Code::Timeout),
+            (r#"{"id":1,"error":{"code":-32499,"message":"x"}}"#, Code::Unknown(499)),
             (r#"{"id":1,"error":{"code":7,"message":"x"}}"#, Code::Failed),
         ] {
             assert_eq!(reply(text).outcome.unwrap_err().code, code, "{text}");
         }
-        assert!(
-            reply(r#"{"id":null,"error":{"code":-32700,"message":"x"}}"#).is_connection_error()
-        );
+        assert!(reply(r#"{"id":null,"error":{"code":-32700,"message":"x"}}"#).is_connection_error());
         assert!(Reply::parse("m", b"HTTP/1.1 400").is_err());
     }
 
@@ -240,9 +197,6 @@ mod tests {
         let failure = Request::line(1, "m", &params, Duration::ZERO).unwrap_err();
         assert_eq!(failure.code, Code::TooLarge);
         let line = Request::line(1, "m", "p", Duration::from_secs(2)).unwrap();
-        assert_eq!(
-            line,
-            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":\"p\",\"timeout_ms\":2000}\n"
-        );
+        assert_eq!(line, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":\"p\",\"timeout_ms\":2000}\n");
     }
 }

@@ -6,9 +6,7 @@ use keepline_carrier::packet::Carrier;
 use keepline_carrier::route::Route;
 use keepline_protocol::bounds::HANDSHAKE_TIME;
 use keepline_protocol::cipher::Cipher;
-use keepline_protocol::handshake::{
-    Claim, HandshakeError, Initiator, LinkRequest, Outcome, Reply, VERSIONS, Verdict,
-};
+use keepline_protocol::handshake::{Claim, HandshakeError, Initiator, LinkRequest, Outcome, Reply, VERSIONS, Verdict};
 use keepline_protocol::identity::{Certificate, Credentials, IdentityKey};
 use keepline_protocol::refusal::Refusal;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -77,13 +75,7 @@ impl Attempt<'_> {
             let lost = |after_proof| Failed::Lost { after_proof };
             let (client, first) = initiator.start(entropy());
             carrier.writer.write(first).await.map_err(|_| lost(false))?;
-            let reply = carrier
-                .reader
-                .read()
-                .await
-                .ok()
-                .flatten()
-                .ok_or(lost(false))?;
+            let reply = carrier.reader.read().await.ok().flatten().ok_or(lost(false))?;
             let reply = client.handle(&reply)?;
             if let Reply::Prove { message, .. } = &reply {
                 let written = carrier.writer.write(message.clone()).await;
@@ -91,9 +83,7 @@ impl Attempt<'_> {
             }
             Ok::<_, Failed>(reply)
         };
-        let reply = timeout(HANDSHAKE_TIME, shake)
-            .await
-            .map_err(|_| Failed::Slow)??;
+        let reply = timeout(HANDSHAKE_TIME, shake).await.map_err(|_| Failed::Slow)??;
         let mut client = match reply {
             Reply::Prove { next, .. } => next,
             Reply::Decided(outcome) => return decided(outcome, carrier),
@@ -103,16 +93,9 @@ impl Attempt<'_> {
         loop {
             let packet = timeout_at(Instant::now() + patience, carrier.reader.read()).await;
             let packet = packet.map_err(|_| Failed::Slow)?;
-            let packet = packet
-                .ok()
-                .flatten()
-                .ok_or(Failed::Lost { after_proof: true })?;
+            let packet = packet.ok().flatten().ok_or(Failed::Lost { after_proof: true })?;
             match client.handle(&packet)? {
-                Outcome::Waiting {
-                    reply,
-                    next,
-                    pending,
-                } => {
+                Outcome::Waiting { reply, next, pending } => {
                     client = next;
                     if pending {
                         // From here on the daemon probes, and only its silence ends the wait.
@@ -135,18 +118,9 @@ impl Attempt<'_> {
 
 fn decided(outcome: Outcome, carrier: Carrier) -> Result<Accepted, Failed> {
     match outcome {
-        Outcome::Accepted {
-            cipher,
-            verdict,
-            daemon,
-            version,
-        } => Ok(Accepted {
-            carrier,
-            cipher,
-            version,
-            verdict,
-            daemon,
-        }),
+        Outcome::Accepted { cipher, verdict, daemon, version } => {
+            Ok(Accepted { carrier, cipher, version, verdict, daemon })
+        }
         Outcome::Refused { refusal, .. } => Err(Failed::Refused(refusal)),
         // IK decides at once, and XX says so by another way.
         Outcome::Waiting { .. } => Err(Failed::Handshake(HandshakeError::Malformed)),

@@ -34,9 +34,7 @@ impl Backoff {
 }
 
 fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
-    first
-        .saturating_mul(2u32.saturating_pow(times))
-        .min(longest)
+    first.saturating_mul(2u32.saturating_pow(times)).min(longest)
 }
 
 #[cfg(test)]

@@ -62,11 +62,7 @@ pub struct Settings {
 /// # Errors
 /// Why it ended: a refusal ([`Code::Refused`]), another relay for the machine ([`Code::Busy`]), or state that cannot be
 /// read or written. It never ends well.
-pub async fn run(
-    settings: Settings,
-    paths: &Paths,
-    report: impl FnMut(&Report),
-) -> Result<(), Failure> {
+pub async fn run(settings: Settings, paths: &Paths, report: impl FnMut(&Report)) -> Result<(), Failure> {
     let state = State::open(paths.state_dir()?)?;
     let relay = Relay::new(settings, &state, paths, report)?;
     relay.run().await
@@ -101,17 +97,8 @@ struct Relay<'a, R> {
 }
 
 impl<'a, R: FnMut(&Report)> Relay<'a, R> {
-    fn new(
-        settings: Settings,
-        state: &'a State,
-        paths: &'a Paths,
-        report: R,
-    ) -> Result<Self, Failure> {
-        let Settings {
-            route,
-            invitation,
-            name,
-        } = settings;
+    fn new(settings: Settings, state: &'a State, paths: &'a Paths, report: R) -> Result<Self, Failure> {
+        let Settings { route, invitation, name } = settings;
         let machine = find(state, &route, invitation.as_ref(), name.as_ref())?;
         let pinned = match (&invitation, &machine) {
             (Some(invitation), _) => Some(invitation.daemon),
@@ -138,15 +125,10 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             lost_ms: None,
         };
         Ok(Relay {
-            claim: invitation.map(|invitation| Claim {
-                id: invitation.id,
-                secret: invitation.secret,
-            }),
+            claim: invitation.map(|invitation| Claim { id: invitation.id, secret: invitation.secret }),
             credentials: state.credentials()?,
             client: state.client_id()?,
-            device_name: hostname::get()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default(),
+            device_name: hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             wanted_name: name,
             machine,
             pinned,
@@ -232,21 +214,15 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
     async fn attempt(&mut self) -> Result<Accepted, Failed> {
         self.take_rotated_key();
         self.epoch += 1;
-        let link = LinkRequest {
-            id: self.link_id,
-            epoch: self.epoch,
-            cursors: self.resumable.then(|| self.link.cursors()),
-        };
+        let link =
+            LinkRequest { id: self.link_id, epoch: self.epoch, cursors: self.resumable.then(|| self.link.cursors()) };
         let attempt = Attempt {
             route: &self.route,
             credentials: &self.credentials,
             client: &self.client,
             name: &self.device_name,
             pinned: self.pinned,
-            serial: self
-                .machine
-                .as_ref()
-                .map_or(0, |(_, machine)| machine.serial),
+            serial: self.machine.as_ref().map_or(0, |(_, machine)| machine.serial),
             noise_key: self
                 .machine
                 .as_ref()
@@ -259,24 +235,14 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         let (machine, route) = (&self.machine, &self.route);
         let on_pending = || {
             status.send_modify(|status| status.reason = Some(Refusal::Pending.into()));
-            report(&Report::new(
-                &status.borrow(),
-                machine.as_ref().map(|(name, _)| name),
-                route,
-            ));
+            report(&Report::new(&status.borrow(), machine.as_ref().map(|(name, _)| name), route));
         };
         attempt.run(on_pending).await
     }
 
     /// Takes an accepted carrier, remembers whose it is, and serves it to its end.
     async fn carry(&mut self, accepted: Accepted) -> Result<CarrierEnd, Failure> {
-        let Accepted {
-            carrier,
-            cipher,
-            version,
-            verdict,
-            daemon,
-        } = accepted;
+        let Accepted { carrier, cipher, version, verdict, daemon } = accepted;
         let identity = daemon.identity();
         let now = now_ms();
         let (name, machine) = match self.machine.take() {
@@ -340,12 +306,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         let reason = Reason::from(refusal);
         // It may have been a late attempt of our own that was given up. A second relay will do it again.
         let now = Instant::now();
-        if refusal == Refusal::Superseded
-            && self
-                .superseded
-                .replace(now)
-                .is_none_or(|at| now - at > SUPERSEDED_AGAIN)
-        {
+        if refusal == Refusal::Superseded && self.superseded.replace(now).is_none_or(|at| now - at > SUPERSEDED_AGAIN) {
             return Ok(Some((reason, self.backoff.failed(random()))));
         }
         if !refusal.retry() {
@@ -385,22 +346,17 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                 self.backoff.succeeded();
                 self.after_refusal(refusal)
             }
-            Failed::Handshake(HandshakeError::Refused {
-                refusal,
-                authenticated: true,
-            }) => self.after_refusal(refusal),
+            Failed::Handshake(HandshakeError::Refused { refusal, authenticated: true }) => self.after_refusal(refusal),
             // Forged or not, the longer handshake shows the key that the pinned identity vouches for.
-            Failed::Handshake(HandshakeError::Refused {
-                refusal: Refusal::StaleKey,
-                authenticated: false,
-            }) if !self.key_is_stale => {
+            Failed::Handshake(HandshakeError::Refused { refusal: Refusal::StaleKey, authenticated: false })
+                if !self.key_is_stale =>
+            {
                 self.key_is_stale = true;
                 Ok(None)
             }
-            Failed::Handshake(HandshakeError::Refused {
-                authenticated: false,
-                ..
-            }) => Ok(Some((reason, self.backoff.refused_in_clear()))),
+            Failed::Handshake(HandshakeError::Refused { authenticated: false, .. }) => {
+                Ok(Some((reason, self.backoff.refused_in_clear())))
+            }
             Failed::Handshake(HandshakeError::OtherDaemon { .. } | HandshakeError::StaleSerial) => {
                 Err(self.refused(reason))
             }
@@ -422,11 +378,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         if std::mem::replace(&mut self.serving, true) {
             return Ok(());
         }
-        let name = self
-            .machine
-            .as_ref()
-            .map(|(name, _)| name)
-            .expect("the machine is known by now");
+        let name = self.machine.as_ref().map(|(name, _)| name).expect("the machine is known by now");
         self.paths.prepare_runtime_dir()?;
         let listener = LocalListener::bind(&self.paths.machine_socket(name)?)?;
         let nudge = Arc::clone(&self.nudge);
@@ -454,15 +406,11 @@ fn find(
     let route = route.to_string();
     let known = state.known()?;
     let found = match (invitation, name) {
-        (Some(invitation), _) => known
-            .iter()
-            .find(|(_, machine)| machine.identity() == Some(invitation.daemon))
-            .cloned(),
+        (Some(invitation), _) => {
+            known.iter().find(|(_, machine)| machine.identity() == Some(invitation.daemon)).cloned()
+        }
         (None, Some(name)) => known.iter().find(|(known, _)| known == name).cloned(),
-        (None, None) => known
-            .iter()
-            .find(|(_, machine)| machine.routes.contains(&route))
-            .cloned(),
+        (None, None) => known.iter().find(|(_, machine)| machine.routes.contains(&route)).cloned(),
     };
     match (found, name) {
         (None, Some(name)) if known.iter().any(|(known, _)| known == name) => Err(Failure::new(

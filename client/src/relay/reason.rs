@@ -10,10 +10,7 @@ use crate::uplink::Reason;
 
 impl From<Refusal> for Reason {
     fn from(refusal: Refusal) -> Self {
-        Reason {
-            word: refusal.name(),
-            sentence: refusal.to_string(),
-        }
+        Reason { word: refusal.name(), sentence: refusal.to_string() }
     }
 }
 
@@ -27,10 +24,7 @@ impl From<&CarrierEnd> for Reason {
             CarrierEnd::Fenced => "fenced",
             CarrierEnd::Closed(refusal) => refusal.name(),
         };
-        Reason {
-            word,
-            sentence: end.to_string(),
-        }
+        Reason { word, sentence: end.to_string() }
     }
 }
 
@@ -41,13 +35,9 @@ impl From<&Failed> for Reason {
             Failed::Dial(DialError::Timeout(_)) | Failed::Slow => "no-answer",
             Failed::Dial(DialError::NotADaemon { .. }) => "not-a-daemon",
             Failed::Lost { .. } => "lost",
-            Failed::Handshake(HandshakeError::Refused { refusal, .. })
-            | Failed::Refused(refusal) => refusal.name(),
+            Failed::Handshake(HandshakeError::Refused { refusal, .. }) | Failed::Refused(refusal) => refusal.name(),
             Failed::Handshake(_) => "handshake",
         };
-        Reason {
-            word,
-            sentence: failed.to_string(),
-        }
+        Reason { word, sentence: failed.to_string() }
     }
 }

@@ -53,12 +53,7 @@ impl Report {
 
 impl<R: FnMut(&Report)> Relay<'_, R> {
     /// Changes how the link stands, and says so.
-    pub(super) fn tell(
-        &mut self,
-        state: LinkState,
-        reason: Option<Reason>,
-        retry_at: Option<Instant>,
-    ) {
+    pub(super) fn tell(&mut self, state: LinkState, reason: Option<Reason>, retry_at: Option<Instant>) {
         self.status.send_modify(|status| {
             if (status.state == LinkState::Up) != (state == LinkState::Up) {
                 status.since_ms = now_ms();

@@ -125,11 +125,7 @@ impl Fake {
     }
 
     pub fn refuse(&self, method: &str, code: Code, message: &str) {
-        self.with(|state| {
-            state
-                .answers
-                .insert(method.to_owned(), Err((code, message.to_owned())))
-        });
+        self.with(|state| state.answers.insert(method.to_owned(), Err((code, message.to_owned()))));
     }
 
     pub fn print(&self, bytes: &[u8]) {
@@ -227,19 +223,11 @@ impl Fake {
                 state.votes.push(size);
                 state.size = size;
             }
-            let attached = Attached {
-                terminal: TERMINAL,
-                written,
-                remembered,
-                size: state.size,
-            };
+            let attached = Attached { terminal: TERMINAL, written, remembered, size: state.size };
             let first = if params.from_offset.is_some() {
                 Vec::new()
             } else {
-                vec![Record::Snapshot {
-                    through: state.output.len() as u64,
-                    vt: snapshot(state.output.len()),
-                }]
+                vec![Record::Snapshot { through: state.output.len() as u64, vt: snapshot(state.output.len()) }]
             };
             (attached, [state.greeting.clone(), first].concat())
         })
@@ -272,11 +260,8 @@ impl Fake {
                 let to = state.output.len().min(from + 30_000);
                 if out.len() < 60_000 && from < to {
                     out.extend_from_slice(
-                        &Record::Output {
-                            offset: from as u64,
-                            bytes: Bytes::copy_from_slice(&state.output[from..to]),
-                        }
-                        .to_local(),
+                        &Record::Output { offset: from as u64, bytes: Bytes::copy_from_slice(&state.output[from..to]) }
+                            .to_local(),
                     );
                     offset = Some(to as u64);
                 }
@@ -344,9 +329,7 @@ pub fn snapshot(through: usize) -> Bytes {
 }
 
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future)
-        .await
-        .unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }
 
 /// The built program, in an environment of its own.

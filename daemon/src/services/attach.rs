@@ -35,9 +35,7 @@ pub(super) async fn serve(
         Ok((answer, attachment, here)) => (Ok(answer), Some((attachment, here))),
         Err(failure) => (Err(failure), None),
     };
-    sender
-        .send(encode_answer::<method::TerminalAttach>(&answer))
-        .await?;
+    sender.send(encode_answer::<method::TerminalAttach>(&answer)).await?;
     match attachment {
         Some((attachment, here)) => converse(attachment, &here, sender, receiver, link).await,
         None => Ok(()),
@@ -54,14 +52,8 @@ async fn attach(
         caller.check(daemon, "terminal.attach without read-only", Scope::Type)?;
     }
     let terminal = daemon.inner.terminals.find(&params.terminal)?;
-    if params
-        .size
-        .is_some_and(|size| size.cols == 0 || size.rows == 0)
-    {
-        return Err(Failure::new(
-            Code::Invalid,
-            "a terminal's size is at least 1x1",
-        ));
+    if params.size.is_some_and(|size| size.cols == 0 || size.rows == 0) {
+        return Err(Failure::new(Code::Invalid, "a terminal's size is at least 1x1"));
     }
     if !observer {
         daemon.inner.terminals.used(terminal.id());
@@ -106,11 +98,7 @@ async fn converse(
     }
 }
 
-async fn send(
-    attachment: &mut Attachment,
-    sender: &Sender,
-    link: &Link,
-) -> Result<(), StreamClosed> {
+async fn send(attachment: &mut Attachment, sender: &Sender, link: &Link) -> Result<(), StreamClosed> {
     loop {
         // Asked for before a record is taken, so that what cannot be sent yet stays with the terminal, where it can
         // still be overtaken by a snapshot.
@@ -135,21 +123,13 @@ async fn send(
 /// A vote counts while the link has a carrier, and a while longer.
 async fn follow_presence(hand: &Hand, mut phase: watch::Receiver<Phase>) {
     loop {
-        if phase
-            .wait_for(|phase| !matches!(phase, Phase::Up(_)))
-            .await
-            .is_err()
-        {
+        if phase.wait_for(|phase| !matches!(phase, Phase::Up(_))).await.is_err() {
             return;
         }
         let back = phase.wait_for(|phase| matches!(phase, Phase::Up(_)));
         if tokio::time::timeout(VOTE_KEPT, back).await.is_err() {
             hand.set_present(false).await;
-            if phase
-                .wait_for(|phase| matches!(phase, Phase::Up(_)))
-                .await
-                .is_err()
-            {
+            if phase.wait_for(|phase| matches!(phase, Phase::Up(_))).await.is_err() {
                 return;
             }
             hand.set_present(true).await;

@@ -12,23 +12,15 @@ use crate::session::Event;
 
 /// Answers with what the asker misses, then sends one delta per transaction. A reader that is too slow gets the complete
 /// graph anew; nothing is queued for it but what its stream's credit allows.
-pub(super) async fn serve(
-    daemon: &Daemon,
-    request: &Message,
-    sender: &Sender,
-) -> Result<(), StreamClosed> {
+pub(super) async fn serve(daemon: &Daemon, request: &Message, sender: &Sender) -> Result<(), StreamClosed> {
     let params = match parse::<method::SessionEvents>(request) {
         Ok(params) => params,
         Err(failure) => {
-            return sender
-                .send(encode_answer::<method::SessionEvents>(&Err(failure)))
-                .await;
+            return sender.send(encode_answer::<method::SessionEvents>(&Err(failure))).await;
         }
     };
     let (started, mut subscription) = daemon.inner.session.subscribe(params.since);
-    sender
-        .send(encode_answer::<method::SessionEvents>(&Ok(started)))
-        .await?;
+    sender.send(encode_answer::<method::SessionEvents>(&Ok(started))).await?;
     loop {
         let event = tokio::select! {
             event = subscription.next() => event,
@@ -36,9 +28,7 @@ pub(super) async fn serve(
         };
         match event {
             Some(Event::Delta(committed)) => {
-                let delta = Delta {
-                    delta: committed.delta.clone(),
-                };
+                let delta = Delta { delta: committed.delta.clone() };
                 sender.send(encode_struct(DELTA, &delta)).await?;
             }
             Some(Event::Reset(started)) => sender.send(encode_struct(RESET, &started)).await?,

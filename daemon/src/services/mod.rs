@@ -47,30 +47,16 @@ pub(crate) struct Caller {
 impl Caller {
     /// The owner, on the local socket.
     pub(crate) fn owner(presence: Presence) -> Self {
-        Caller {
-            device: None,
-            scopes: Scopes::ALL,
-            method: None,
-            presence: Arc::new(presence),
-        }
+        Caller { device: None, scopes: Scopes::ALL, method: None, presence: Arc::new(presence) }
     }
 
     /// A device, on a link of its own.
     pub(crate) fn device(device: DeviceId, scopes: Scopes, presence: Presence) -> Self {
-        Caller {
-            device: Some(device),
-            scopes,
-            method: None,
-            presence: Arc::new(presence),
-        }
+        Caller { device: Some(device), scopes, method: None, presence: Arc::new(presence) }
     }
 
     /// Changes the graph as `params` say.
-    async fn mutate<P: Keyed + Mutate>(
-        &self,
-        daemon: &Daemon,
-        mut params: P,
-    ) -> Result<Receipt<P::Answer>, Failure> {
+    async fn mutate<P: Keyed + Mutate>(&self, daemon: &Daemon, mut params: P) -> Result<Receipt<P::Answer>, Failure> {
         let (key, expect) = params.take_terms();
         let session = &daemon.inner.session;
         session.mutate(self.origin(key, expect), params).await
@@ -92,12 +78,7 @@ impl Caller {
     }
 
     fn origin(&self, key: Option<String>, expect: Option<Cursor>) -> Origin {
-        Origin {
-            device: self.device,
-            key,
-            expect,
-            method: self.method,
-        }
+        Origin { device: self.device, key, expect, method: self.method }
     }
 }
 
@@ -105,14 +86,7 @@ impl Caller {
 pub(crate) async fn serve_link(daemon: Daemon, link: Link, caller: Caller) {
     let requests = Arc::new(Semaphore::new(REQUESTS_AT_ONCE));
     while let Some((sender, receiver)) = link.accept().await {
-        tokio::spawn(serve_stream(
-            daemon.clone(),
-            caller.clone(),
-            requests.clone(),
-            link.clone(),
-            sender,
-            receiver,
-        ));
+        tokio::spawn(serve_stream(daemon.clone(), caller.clone(), requests.clone(), link.clone(), sender, receiver));
     }
 }
 
@@ -132,15 +106,11 @@ async fn serve_stream(
     };
     let entry = registry::by_number(request.number);
     caller.method = entry.map(|entry| entry.name);
-    let allowed = entry.map_or(Ok(()), |entry| {
-        caller.check(&daemon, entry.name, entry.scope)
-    });
+    let allowed = entry.map_or(Ok(()), |entry| caller.check(&daemon, entry.name, entry.scope));
     let served = match request.number {
         _ if let Err(failure) = allowed => sender.send(encode_failure(failure)).await,
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
-        method::TerminalAttach::NUMBER => {
-            attach::serve(&daemon, &caller, &request, &sender, receiver, &link).await
-        }
+        method::TerminalAttach::NUMBER => attach::serve(&daemon, &caller, &request, &sender, receiver, &link).await,
         _ => {
             let turn = requests.acquire().await.expect("nobody closes it");
             let answer = answer(&daemon, &caller, &request).await;
@@ -158,19 +128,14 @@ async fn serve_stream(
 
 async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
     let Some(entry) = registry::by_number(request.number) else {
-        let message = format!(
-            "this daemon does not know method {:#06x}: upgrade it",
-            request.number
-        );
+        let message = format!("this daemon does not know method {:#06x}: upgrade it", request.number);
         return encode_failure(Failure::new(Code::UnknownMethod, message));
     };
     let session = &daemon.inner.session;
     match request.number {
         method::SessionSnapshot::NUMBER => {
             reply::<method::SessionSnapshot, _>(request, |_| async {
-                Ok(Snapshot {
-                    document: daemon.inner.session.snapshot(),
-                })
+                Ok(Snapshot { document: daemon.inner.session.snapshot() })
             })
             .await
         }
@@ -181,9 +146,7 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             })
             .await
         }
-        method::TerminalNew::NUMBER => {
-            open::<method::TerminalNew, _>(daemon, caller, request).await
-        }
+        method::TerminalNew::NUMBER => open::<method::TerminalNew, _>(daemon, caller, request).await,
         method::ScreenNew::NUMBER => open::<method::ScreenNew, _>(daemon, caller, request).await,
         method::PaneSplit::NUMBER => open::<method::PaneSplit, _>(daemon, caller, request).await,
         method::TabNew::NUMBER => open::<method::TabNew, _>(daemon, caller, request).await,
@@ -191,33 +154,25 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::TerminalClose, _>(request, |p| terminal::close(daemon, caller, p)).await
         }
         method::TerminalResize::NUMBER => {
-            reply::<method::TerminalResize, _>(request, |p| terminal::resize(daemon, caller, p))
-                .await
+            reply::<method::TerminalResize, _>(request, |p| terminal::resize(daemon, caller, p)).await
         }
         method::NotificationAck::NUMBER => {
             reply::<method::NotificationAck, _>(request, |mut p| {
                 // What the client calls itself is what it has seen it as.
-                p.client
-                    .get_or_insert_with(|| caller.presence.client().to_owned());
+                p.client.get_or_insert_with(|| caller.presence.client().to_owned());
                 caller.mutate(daemon, p)
             })
             .await
         }
-        method::TerminalSend::NUMBER => {
-            reply::<method::TerminalSend, _>(request, |p| terminal::send(daemon, p)).await
-        }
+        method::TerminalSend::NUMBER => reply::<method::TerminalSend, _>(request, |p| terminal::send(daemon, p)).await,
         method::TerminalSignal::NUMBER => {
             reply::<method::TerminalSignal, _>(request, |p| terminal::signal(daemon, p)).await
         }
-        method::TerminalRead::NUMBER => {
-            reply::<method::TerminalRead, _>(request, |p| terminal::read(daemon, p)).await
-        }
+        method::TerminalRead::NUMBER => reply::<method::TerminalRead, _>(request, |p| terminal::read(daemon, p)).await,
         method::RemoteInvite::NUMBER => {
             reply::<method::RemoteInvite, _>(request, |p| remote::invite(daemon, caller, p)).await
         }
-        method::RemotePending::NUMBER => {
-            reply::<method::RemotePending, _>(request, |_| remote::pending(daemon)).await
-        }
+        method::RemotePending::NUMBER => reply::<method::RemotePending, _>(request, |_| remote::pending(daemon)).await,
         method::RemoteApprove::NUMBER => {
             let decide = |p: DeviceRef| session.decide(caller.device, p.device, Choice::Approve);
             reply::<method::RemoteApprove, _>(request, decide).await
@@ -226,9 +181,7 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             let decide = |p: DeviceRef| session.decide(caller.device, p.device, Choice::Deny);
             reply::<method::RemoteDeny, _>(request, decide).await
         }
-        method::RemoteDevices::NUMBER => {
-            reply::<method::RemoteDevices, _>(request, |_| remote::devices(daemon)).await
-        }
+        method::RemoteDevices::NUMBER => reply::<method::RemoteDevices, _>(request, |_| remote::devices(daemon)).await,
         method::RemoteConnections::NUMBER => {
             reply::<method::RemoteConnections, _>(request, |_| remote::connections(daemon)).await
         }
@@ -240,18 +193,11 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             reply::<method::RemoteScope, _>(request, |p| remote::scope(daemon, caller, p)).await
         }
         method::RemoteRotateKey::NUMBER => {
-            reply::<method::RemoteRotateKey, _>(request, |_| remote::rotate_key(daemon, caller))
-                .await
+            reply::<method::RemoteRotateKey, _>(request, |_| remote::rotate_key(daemon, caller)).await
         }
-        method::ServerStatus::NUMBER => {
-            reply::<method::ServerStatus, _>(request, |_| server::status(daemon)).await
-        }
-        method::ServerStop::NUMBER => {
-            reply::<method::ServerStop, _>(request, |_| server::stop(daemon)).await
-        }
-        method::ServerAudit::NUMBER => {
-            reply::<method::ServerAudit, _>(request, |p| server::audit(daemon, p)).await
-        }
+        method::ServerStatus::NUMBER => reply::<method::ServerStatus, _>(request, |_| server::status(daemon)).await,
+        method::ServerStop::NUMBER => reply::<method::ServerStop, _>(request, |_| server::stop(daemon)).await,
+        method::ServerAudit::NUMBER => reply::<method::ServerAudit, _>(request, |p| server::audit(daemon, p)).await,
         _ => match change(daemon, caller, request).await {
             Some(answer) => answer,
             None => {
@@ -313,12 +259,7 @@ where
 }
 
 fn parse<M: Method>(request: &Message) -> Result<M::Params, Failure> {
-    request.parse().map_err(|_| {
-        Failure::new(
-            Code::Invalid,
-            format!("the parameters of {} cannot be read", M::NAME),
-        )
-    })
+    request.parse().map_err(|_| Failure::new(Code::Invalid, format!("the parameters of {} cannot be read", M::NAME)))
 }
 
 fn encode_failure(failure: Failure) -> Bytes {

@@ -22,41 +22,18 @@ fn scopes(names: &[String]) -> Result<Scopes, Failure> {
     }
 }
 
-pub(super) async fn invite(
-    daemon: &Daemon,
-    caller: &Caller,
-    params: Invite,
-) -> Result<Invited, Failure> {
+pub(super) async fn invite(daemon: &Daemon, caller: &Caller, params: Invite) -> Result<Invited, Failure> {
     let given = params.scopes.as_deref().map(scopes).transpose()?;
-    let listening = || {
-        daemon
-            .listeners()
-            .iter()
-            .map(|address| format!("ws://{address}/v1/link"))
-            .collect()
-    };
+    let listening = || daemon.listeners().iter().map(|address| format!("ws://{address}/v1/link")).collect();
     let routes: Vec<String> = params.routes.unwrap_or_else(listening);
-    if routes.len() > INVITATION_ROUTES_MAX
-        || routes
-            .iter()
-            .any(|route| route.len() > INVITATION_ROUTE_MAX)
-    {
-        return Err(Failure::new(
-            Code::Invalid,
-            "too many routes for one invitation, or too long ones",
-        ));
+    if routes.len() > INVITATION_ROUTES_MAX || routes.iter().any(|route| route.len() > INVITATION_ROUTE_MAX) {
+        return Err(Failure::new(Code::Invalid, "too many routes for one invitation, or too long ones"));
     }
     // A query may hold a gateway's token, which is never stored.
-    let routes = routes
-        .iter()
-        .map(|route| route.split('?').next().unwrap_or_default().to_owned())
-        .collect();
+    let routes = routes.iter().map(|route| route.split('?').next().unwrap_or_default().to_owned()).collect();
     let secret = Secret::from_bytes(entropy());
     let id = InvitationId::from_bytes(entropy());
-    let ttl_ms = params
-        .ttl_seconds
-        .map_or(INVITATION_TTL.as_secs(), u64::from)
-        * 1000;
+    let ttl_ms = params.ttl_seconds.map_or(INVITATION_TTL.as_secs(), u64::from) * 1000;
     let new = NewInvitation {
         id,
         key: secret.key(),
@@ -66,43 +43,23 @@ pub(super) async fn invite(
         scopes: given.unwrap_or(Scopes::INVITED),
     };
     let expires_ms = daemon.inner.session.invite(caller.device, new).await?;
-    let invitation = Invitation {
-        id,
-        daemon: daemon.credentials().identity(),
-        secret,
-        expires_ms,
-        routes,
-    };
-    Ok(Invited {
-        invitation: id,
-        file: invitation.to_file(),
-        expires_ms,
-    })
+    let invitation = Invitation { id, daemon: daemon.credentials().identity(), secret, expires_ms, routes };
+    Ok(Invited { invitation: id, file: invitation.to_file(), expires_ms })
 }
 
 pub(super) async fn pending(daemon: &Daemon) -> Result<PendingDevices, Failure> {
-    Ok(PendingDevices {
-        pending: daemon.inner.session.pending(),
-    })
+    Ok(PendingDevices { pending: daemon.inner.session.pending() })
 }
 
 pub(super) async fn devices(daemon: &Daemon) -> Result<Devices, Failure> {
-    Ok(Devices {
-        devices: daemon.inner.session.devices(),
-    })
+    Ok(Devices { devices: daemon.inner.session.devices() })
 }
 
 pub(super) async fn connections(daemon: &Daemon) -> Result<Connections, Failure> {
-    Ok(Connections {
-        connections: daemon.inner.links.connections(),
-    })
+    Ok(Connections { connections: daemon.inner.links.connections() })
 }
 
-pub(super) async fn scope(
-    daemon: &Daemon,
-    caller: &Caller,
-    params: DeviceScopes,
-) -> Result<DeviceChanged, Failure> {
+pub(super) async fn scope(daemon: &Daemon, caller: &Caller, params: DeviceScopes) -> Result<DeviceChanged, Failure> {
     let choice = Choice::Scopes(scopes(&params.scopes)?);
     let session = &daemon.inner.session;
     session.decide(caller.device, params.device, choice).await

@@ -34,19 +34,10 @@ pub(super) async fn send(daemon: &Daemon, params: TerminalSend) -> Result<Sent, 
 }
 
 pub(super) async fn signal(daemon: &Daemon, params: TerminalSignal) -> Result<Empty, Failure> {
-    daemon
-        .inner
-        .terminals
-        .find(&params.terminal)?
-        .signal(&params.signal)
-        .await?;
+    daemon.inner.terminals.find(&params.terminal)?.signal(&params.signal).await?;
     Ok(Empty {})
 }
 
 pub(super) async fn read(daemon: &Daemon, params: TerminalRead) -> Result<ScreenText, Failure> {
-    Ok(daemon
-        .inner
-        .terminals
-        .find(&params.terminal)?
-        .read(params.ansi.unwrap_or(false)))
+    Ok(daemon.inner.terminals.find(&params.terminal)?.read(params.ansi.unwrap_or(false)))
 }

@@ -98,10 +98,7 @@ impl Gathered {
         if entries.len() >= AUDIT_GATHERED_MAX && !entries.contains_key(&alike) {
             alike = (event, None, String::new());
         }
-        let fresh = AuditEntry {
-            count: 0,
-            ..event.entry(0, alike.1, &alike.2)
-        };
+        let fresh = AuditEntry { count: 0, ..event.entry(0, alike.1, &alike.2) };
         let entry = entries.entry(alike).or_insert(fresh);
         entry.at = now_ms();
         entry.count = entry.count.saturating_add(1);
@@ -117,21 +114,14 @@ impl Gathered {
     /// Takes what waits.
     pub(crate) fn take(&self) -> Vec<(Event, AuditEntry)> {
         let taken = std::mem::take(&mut *self.entries());
-        taken
-            .into_iter()
-            .map(|((event, ..), entry)| (event, entry))
-            .collect()
+        taken.into_iter().map(|((event, ..), entry)| (event, entry)).collect()
     }
 
     /// Gives back what could not be written.
     pub(super) fn put_back(&self, taken: Vec<(Event, AuditEntry)>) {
         let mut entries = self.entries();
         for (event, entry) in taken {
-            let alike = (
-                event,
-                entry.device,
-                entry.detail.clone().unwrap_or_default(),
-            );
+            let alike = (event, entry.device, entry.detail.clone().unwrap_or_default());
             entries
                 .entry(alike)
                 .and_modify(|newer| newer.count = newer.count.saturating_add(entry.count))

@@ -26,21 +26,12 @@ pub(super) fn document(cursor: Cursor, mut rows: Vec<Arc<Stored>>) -> Json {
     rows.sort_by_key(|stored| (stored.row.index(), stored.row.id()));
     let length: usize = rows.iter().map(|stored| stored.json.len() + 1).sum();
     let mut out = String::with_capacity(length + 512);
-    let Cursor {
-        generation,
-        revision,
-    } = cursor;
-    write(
-        &mut out,
-        format_args!(r#"{{"cursor":{{"generation":"{generation}","revision":{revision}}}"#),
-    );
+    let Cursor { generation, revision } = cursor;
+    write(&mut out, format_args!(r#"{{"cursor":{{"generation":"{generation}","revision":{revision}}}"#));
     for (collection, kind) in COLLECTIONS {
         write(&mut out, format_args!(r#","{collection}":["#));
         let mut comma = "";
-        for stored in rows
-            .iter()
-            .filter(|stored| Some(stored.row.id().kind()) == kind)
-        {
+        for stored in rows.iter().filter(|stored| Some(stored.row.id().kind()) == kind) {
             out.push_str(comma);
             out.push_str(&stored.json);
             comma = ",";
@@ -61,10 +52,7 @@ pub(super) fn changes(changes: &[Change]) -> String {
             None => ("delete", "null"),
         };
         let (kind, id) = (change.id.kind().name(), change.id);
-        write(
-            &mut out,
-            format_args!(r#"{comma}{{"op":"{op}","kind":"{kind}","id":"{id}","row":{row}}}"#),
-        );
+        write(&mut out, format_args!(r#"{comma}{{"op":"{op}","kind":"{kind}","id":"{id}","row":{row}}}"#));
         comma = ",";
     }
     out.push(']');
@@ -73,10 +61,7 @@ pub(super) fn changes(changes: &[Change]) -> String {
 
 /// The delta that leads to `cursor`: `{generation, previous_revision, revision, changes}`.
 pub(super) fn delta(cursor: Cursor, changes: &str) -> Json {
-    let Cursor {
-        generation,
-        revision,
-    } = cursor;
+    let Cursor { generation, revision } = cursor;
     let previous = revision - 1;
     Json::from_trusted(format!(
         r#"{{"generation":"{generation}","previous_revision":{previous},"revision":{revision},"changes":{changes}}}"#
@@ -84,6 +69,5 @@ pub(super) fn delta(cursor: Cursor, changes: &str) -> Json {
 }
 
 fn write(out: &mut String, arguments: std::fmt::Arguments<'_>) {
-    out.write_fmt(arguments)
-        .expect("a string takes what is written to it");
+    out.write_fmt(arguments).expect("a string takes what is written to it");
 }

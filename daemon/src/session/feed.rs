@@ -31,18 +31,11 @@ pub struct Committed {
 
 impl Committed {
     pub(super) fn new(cursor: Cursor, changes: &[Change], json: &str) -> Self {
-        let removed = changes
-            .iter()
-            .filter(|change| change.after.is_none())
-            .filter_map(|change| match change.id {
-                RowId::Terminal(id) => Some(id),
-                _ => None,
-            });
-        Committed {
-            revision: cursor.revision,
-            delta: document::delta(cursor, json),
-            removed: removed.collect(),
-        }
+        let removed = changes.iter().filter(|change| change.after.is_none()).filter_map(|change| match change.id {
+            RowId::Terminal(id) => Some(id),
+            _ => None,
+        });
+        Committed { revision: cursor.revision, delta: document::delta(cursor, json), removed: removed.collect() }
     }
 }
 
@@ -72,26 +65,12 @@ pub(super) struct Feed {
 
 impl Feed {
     /// The feed of a session that starts with this state, at `revision`.
-    pub(super) fn new(
-        generation: Generation,
-        revision: u64,
-        graph: Graph,
-        enrolment: Enrolment,
-    ) -> Self {
-        let published = Published {
-            graph,
-            enrolment,
-            revision,
-            tail: VecDeque::new(),
-            tail_bytes: 0,
-        };
+    pub(super) fn new(generation: Generation, revision: u64, graph: Graph, enrolment: Enrolment) -> Self {
+        let published = Published { graph, enrolment, revision, tail: VecDeque::new(), tail_bytes: 0 };
         Feed {
             generation,
             published: Mutex::new(published),
-            progress: watch::Sender::new(Progress {
-                revision,
-                closed: false,
-            }),
+            progress: watch::Sender::new(Progress { revision, closed: false }),
             decisions: watch::Sender::new(0),
         }
     }
@@ -102,9 +81,7 @@ impl Feed {
 
     pub(super) fn read(&self) -> MutexGuard<'_, Published> {
         // A reader that panicked changed nothing.
-        self.published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn cursor(&self) -> Cursor {
@@ -118,21 +95,14 @@ impl Feed {
     pub(super) fn document(&self) -> (Cursor, Json) {
         let (revision, rows) = {
             let published = self.read();
-            (
-                published.revision,
-                published.graph.rows().cloned().collect(),
-            )
+            (published.revision, published.graph.rows().cloned().collect())
         };
         let cursor = self.cursor_at(revision);
         (cursor, document::document(cursor, rows))
     }
 
     /// Publishes what one batch committed.
-    pub(super) fn publish(
-        &self,
-        commits: Vec<(Vec<Change>, Arc<Committed>)>,
-        enrolment: Option<Enrolment>,
-    ) {
+    pub(super) fn publish(&self, commits: Vec<(Vec<Change>, Arc<Committed>)>, enrolment: Option<Enrolment>) {
         let decided = enrolment.is_some();
         let revision = {
             let mut published = self.read();
@@ -145,10 +115,7 @@ impl Feed {
             while published.tail.len() > TAIL_DELTAS_MAX
                 || published.tail_bytes > TAIL_BYTES_MAX && published.tail.len() > 1
             {
-                let dropped = published
-                    .tail
-                    .pop_front()
-                    .map_or(0, |oldest| oldest.delta.as_str().len());
+                let dropped = published.tail.pop_front().map_or(0, |oldest| oldest.delta.as_str().len());
                 published.tail_bytes -= dropped;
             }
             if let Some(enrolment) = enrolment {
@@ -156,9 +123,7 @@ impl Feed {
             }
             published.revision
         };
-        self.progress.send_if_modified(|progress| {
-            std::mem::replace(&mut progress.revision, revision) != revision
-        });
+        self.progress.send_if_modified(|progress| std::mem::replace(&mut progress.revision, revision) != revision);
         if decided {
             self.decisions.send_modify(|count| *count += 1);
         }
@@ -170,10 +135,7 @@ impl Feed {
     }
 
     fn cursor_at(&self, revision: u64) -> Cursor {
-        Cursor {
-            generation: self.generation,
-            revision,
-        }
+        Cursor { generation: self.generation, revision }
     }
 
     /// What follows `revision`.
@@ -219,19 +181,11 @@ impl Subscription {
     /// exactly once.
     pub(super) fn start(feed: Arc<Feed>, since: Option<Cursor>) -> (EventsStarted, Self) {
         let progress = feed.progress.subscribe();
-        let mut subscription = Subscription {
-            feed,
-            progress,
-            position: 0,
-        };
+        let mut subscription = Subscription { feed, progress, position: 0 };
         let reason = match since {
             None => Some("initial"),
-            Some(since) if since.generation != subscription.feed.generation => {
-                Some("generation-changed")
-            }
-            Some(since) if since.revision > subscription.feed.cursor().revision => {
-                Some("unknown-revision")
-            }
+            Some(since) if since.generation != subscription.feed.generation => Some("generation-changed"),
+            Some(since) if since.revision > subscription.feed.cursor().revision => Some("unknown-revision"),
             Some(since) => match subscription.feed.after(since.revision) {
                 Next::Lost => Some("history-dropped"),
                 Next::Delta(_) | Next::Nothing => {
@@ -242,10 +196,7 @@ impl Subscription {
         };
         let started = match reason {
             Some(reason) => subscription.reset(reason),
-            None => EventsStarted {
-                reset: None,
-                document: None,
-            },
+            None => EventsStarted { reset: None, document: None },
         };
         (started, subscription)
     }
@@ -275,9 +226,6 @@ impl Subscription {
     fn reset(&mut self, reason: &str) -> EventsStarted {
         let (cursor, document) = self.feed.document();
         self.position = cursor.revision;
-        EventsStarted {
-            reset: Some(reason.to_owned()),
-            document: Some(document),
-        }
+        EventsStarted { reset: Some(reason.to_owned()), document: Some(document) }
     }
 }

@@ -28,46 +28,27 @@ pub fn private_dir(path: &Path) -> Result<PathBuf, Failure> {
             && link.uid() != 0
             && link.uid() != own_uid()
         {
-            return Err(refused(
-                &absolute,
-                "is reached through another user's symbolic link",
-            ));
+            return Err(refused(&absolute, "is reached through another user's symbolic link"));
         }
     }
-    if absolute
-        .symlink_metadata()
-        .is_ok_and(|link| link.is_symlink())
-    {
+    if absolute.symlink_metadata().is_ok_and(|link| link.is_symlink()) {
         return Err(refused(&absolute, "is a symbolic link"));
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&absolute)
-        .map_err(|e| failed("create", &absolute, &e))?;
-    let found = absolute
-        .symlink_metadata()
-        .map_err(|e| failed("inspect", &absolute, &e))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&absolute).map_err(|e| failed("create", &absolute, &e))?;
+    let found = absolute.symlink_metadata().map_err(|e| failed("inspect", &absolute, &e))?;
     if !found.is_dir() {
         return Err(refused(&absolute, "is not a directory"));
     }
     check_owner(&absolute, &found)?;
     if found.mode() & 0o077 != 0 {
-        let mut entries = absolute
-            .read_dir()
-            .map_err(|e| failed("read", &absolute, &e))?;
+        let mut entries = absolute.read_dir().map_err(|e| failed("read", &absolute, &e))?;
         if entries.next().is_some() {
-            return Err(refused(
-                &absolute,
-                "is open to other users (make it `chmod 700`)",
-            ));
+            return Err(refused(&absolute, "is open to other users (make it `chmod 700`)"));
         }
         std::fs::set_permissions(&absolute, Permissions::from_mode(0o700))
             .map_err(|e| failed("close to others", &absolute, &e))?;
     }
-    absolute
-        .canonicalize()
-        .map_err(|e| failed("resolve", &absolute, &e))
+    absolute.canonicalize().map_err(|e| failed("resolve", &absolute, &e))
 }
 
 /// Opens the private file `path` for reading and writing, making an empty one when there is none.
@@ -76,14 +57,7 @@ pub fn private_dir(path: &Path) -> Result<PathBuf, Failure> {
 /// [`Code::Refused`] when it is a symbolic link, no regular file, another user's, or open to others; [`Code::Failed`]
 /// when the system refuses.
 pub fn open_private(path: &Path) -> Result<File, Failure> {
-    open(
-        path,
-        OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false),
-    )
+    open(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
 }
 
 /// Reads the private file `path`: nothing when there is none.
@@ -91,17 +65,12 @@ pub fn open_private(path: &Path) -> Result<File, Failure> {
 /// # Errors
 /// As [`open_private`]; [`Code::TooLarge`] when it is longer than `limit` bytes.
 pub fn read_private(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, Failure> {
-    if path
-        .symlink_metadata()
-        .is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
-    {
+    if path.symlink_metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotFound) {
         return Ok(None);
     }
     let file = open(path, OpenOptions::new().read(true))?;
     let mut bytes = Vec::new();
-    file.take(limit as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| failed("read", path, &e))?;
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|e| failed("read", path, &e))?;
     if bytes.len() > limit {
         let message = format!("'{}' is longer than {limit} bytes", path.display());
         return Err(Failure::new(Code::TooLarge, message));
@@ -124,11 +93,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&temporary, path)?;
@@ -155,10 +120,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Failure> {
     }
     check_owner(path, &found)?;
     if found.mode() & 0o077 != 0 {
-        return Err(refused(
-            path,
-            "is open to other users (make it `chmod 600`)",
-        ));
+        return Err(refused(path, "is open to other users (make it `chmod 600`)"));
     }
     Ok(file)
 }
@@ -171,23 +133,14 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), Failure> {
     if found.uid() == own_uid() {
         Ok(())
     } else {
-        Err(refused(
-            path,
-            &format!("belongs to another user (uid {})", found.uid()),
-        ))
+        Err(refused(path, &format!("belongs to another user (uid {})", found.uid())))
     }
 }
 
 fn refused(path: &Path, why: &str) -> Failure {
-    Failure::new(
-        Code::Refused,
-        format!("'{}' {why}; keepline keeps no state there", path.display()),
-    )
+    Failure::new(Code::Refused, format!("'{}' {why}; keepline keeps no state there", path.display()))
 }
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        Code::Failed,
-        format!("cannot {what} '{}': {error}", path.display()),
-    )
+    Failure::new(Code::Failed, format!("cannot {what} '{}': {error}", path.display()))
 }

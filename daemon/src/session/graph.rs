@@ -10,9 +10,7 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{PaneId, TabId, TerminalId, WorkspaceId};
 
 use super::reference;
-use super::rows::{
-    Lifecycle, Model, PaneRow, RowId, ScreenRow, Stored, TabRow, TerminalRow, WorkspaceRow,
-};
+use super::rows::{Lifecycle, Model, PaneRow, RowId, ScreenRow, Stored, TabRow, TerminalRow, WorkspaceRow};
 
 /// One row made, changed or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +55,7 @@ impl Graph {
 
     /// The rows of one kind, in the order of their ids.
     pub fn all<M: Model>(&self) -> impl Iterator<Item = &M> {
-        self.rows
-            .range(RowId::first(M::KIND)..)
-            .map_while(|(_, stored)| M::of(&stored.row))
+        self.rows.range(RowId::first(M::KIND)..).map_while(|(_, stored)| M::of(&stored.row))
     }
 
     /// The terminals, in the order of their ids.
@@ -116,9 +112,7 @@ impl Graph {
     pub fn path_of_pane(&self, pane: PaneId) -> Path {
         let screen = self.row::<PaneRow>(pane).map(|row| row.screen_id);
         Path {
-            workspace: screen
-                .and_then(|id| self.row::<ScreenRow>(id))
-                .map(|row| row.workspace_id),
+            workspace: screen.and_then(|id| self.row::<ScreenRow>(id)).map(|row| row.workspace_id),
             screen,
             pane: Some(pane),
             ..Path::default()
@@ -129,10 +123,7 @@ impl Graph {
     #[must_use]
     pub fn path_of_terminal(&self, terminal: TerminalId) -> Path {
         let first = self.terminal(terminal).and_then(|row| row.tab_ids.first());
-        Path {
-            terminal: Some(terminal),
-            ..first.map_or_else(Path::default, |tab| self.path_of_tab(*tab))
-        }
+        Path { terminal: Some(terminal), ..first.map_or_else(Path::default, |tab| self.path_of_tab(*tab)) }
     }
 
     /// The row that `reference` means: an id, the unique start of one (its kind's prefix and four more digits at least), or
@@ -148,9 +139,7 @@ impl Graph {
     fn resolve_among<M: Model>(&self, reference: &str, rows: Vec<&M>) -> Result<M::Id, Failure> {
         let kind = M::KIND.name();
         let candidates = |found: Vec<&M>| {
-            let named = found
-                .into_iter()
-                .map(|row| (row.id(), row.called().to_owned()));
+            let named = found.into_iter().map(|row| (row.id(), row.called().to_owned()));
             reference::only(kind, reference, named)
         };
         if let Ok(id) = reference.parse::<M::Id>()
@@ -178,13 +167,7 @@ impl Graph {
     pub fn resolve_terminal(&self, reference: &str) -> Result<TerminalId, Failure> {
         let whole = self.resolve::<TerminalRow>(reference);
         match (whole, reference.split_once('/')) {
-            (
-                Err(Failure {
-                    code: Code::NotFound,
-                    ..
-                }),
-                Some((workspace, terminal)),
-            ) => {
+            (Err(Failure { code: Code::NotFound, .. }), Some((workspace, terminal))) => {
                 let workspace = self.resolve::<WorkspaceRow>(workspace)?;
                 let shown = |row: &&TerminalRow| {
                     let mut tabs = row.tab_ids.iter();
@@ -205,18 +188,11 @@ impl Graph {
         match self.resolve::<TabRow>(reference) {
             Err(failure) if failure.code == Code::NotFound => {
                 let shown_by = |terminal: &str| -> Result<Vec<&TabRow>, Failure> {
-                    let terminal = self
-                        .resolve_terminal(terminal)
-                        .map_err(|_| failure.clone())?;
-                    Ok(self
-                        .all()
-                        .filter(|row: &&TabRow| row.terminal_id == terminal)
-                        .collect())
+                    let terminal = self.resolve_terminal(terminal).map_err(|_| failure.clone())?;
+                    Ok(self.all().filter(|row: &&TabRow| row.terminal_id == terminal).collect())
                 };
                 match reference.rsplit_once('/') {
-                    Some((terminal, tab)) if terminal.contains('/') => {
-                        self.resolve_among(tab, shown_by(terminal)?)
-                    }
+                    Some((terminal, tab)) if terminal.contains('/') => self.resolve_among(tab, shown_by(terminal)?),
                     _ => {
                         let tabs = shown_by(reference)?;
                         let named = tabs.into_iter().map(|row| (row.id, row.name.clone()));
@@ -235,10 +211,7 @@ impl Graph {
     pub fn resolve_pane(&self, reference: &str) -> Result<PaneId, Failure> {
         match self.resolve::<PaneRow>(reference) {
             Err(failure) if failure.code == Code::NotFound => match self.resolve_tab(reference) {
-                Ok(tab) => self
-                    .row::<TabRow>(tab)
-                    .map(|row| row.pane_id)
-                    .ok_or(failure),
+                Ok(tab) => self.row::<TabRow>(tab).map(|row| row.pane_id).ok_or(failure),
                 Err(other) if other.code == Code::Ambiguous => Err(other),
                 Err(_) => Err(failure),
             },
@@ -249,10 +222,8 @@ impl Graph {
     /// The workspace that was used last: the one whose terminal was, or that was made last.
     #[must_use]
     pub fn recent_workspace(&self) -> Option<WorkspaceId> {
-        let mut used: BTreeMap<WorkspaceId, (u64, u64)> = self
-            .all::<WorkspaceRow>()
-            .map(|row| (row.id, (row.used_ms, row.index)))
-            .collect();
+        let mut used: BTreeMap<WorkspaceId, (u64, u64)> =
+            self.all::<WorkspaceRow>().map(|row| (row.id, (row.used_ms, row.index))).collect();
         for terminal in self.terminals() {
             for tab in &terminal.tab_ids {
                 let workspace = self.path_of_tab(*tab).workspace;
@@ -261,17 +232,13 @@ impl Graph {
                 }
             }
         }
-        used.into_iter()
-            .max_by_key(|(_, used)| *used)
-            .map(|(id, _)| id)
+        used.into_iter().max_by_key(|(_, used)| *used).map(|(id, _)| id)
     }
 
     /// The ended terminal that ended first, but not `spared`.
     pub(super) fn oldest_ended(&self, spared: Option<RowId>) -> Option<TerminalId> {
         self.terminals()
-            .filter(|row| {
-                row.lifecycle == Lifecycle::Ended && spared != Some(RowId::Terminal(row.id))
-            })
+            .filter(|row| row.lifecycle == Lifecycle::Ended && spared != Some(RowId::Terminal(row.id)))
             .min_by_key(|row| (row.ended_ms, row.index))
             .map(|row| row.id)
     }

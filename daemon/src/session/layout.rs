@@ -103,18 +103,10 @@ impl Layout {
     pub(super) fn without(self, pane: PaneId) -> Option<Self> {
         match self {
             Layout::Leaf { pane_id } => (pane_id != pane).then_some(self),
-            Layout::Split {
-                direction,
-                ratio,
-                first,
-                second,
-            } => match (first.without(pane), second.without(pane)) {
-                (Some(first), Some(second)) => Some(Layout::Split {
-                    direction,
-                    ratio,
-                    first: Box::new(first),
-                    second: Box::new(second),
-                }),
+            Layout::Split { direction, ratio, first, second } => match (first.without(pane), second.without(pane)) {
+                (Some(first), Some(second)) => {
+                    Some(Layout::Split { direction, ratio, first: Box::new(first), second: Box::new(second) })
+                }
                 (first, second) => first.or(second),
             },
         }
@@ -122,13 +114,7 @@ impl Layout {
 
     /// Gives `pane` this part of the split that it is a side of; false when it is a side of none.
     pub(super) fn resize(&mut self, pane: PaneId, part: Ratio) -> bool {
-        let Layout::Split {
-            ratio,
-            first,
-            second,
-            ..
-        } = self
-        else {
+        let Layout::Split { ratio, first, second, .. } = self else {
             return false;
         };
         let is = |side: &Layout| matches!(side, Layout::Leaf { pane_id } if *pane_id == pane);

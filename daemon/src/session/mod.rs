@@ -105,18 +105,8 @@ impl Session {
         std::thread::Builder::new()
             .name("session".to_owned())
             .spawn(move || writer.run(queue))
-            .map_err(|e| {
-                Failure::new(
-                    Code::Failed,
-                    format!("cannot start the session's thread: {e}"),
-                )
-            })?;
-        Ok(Session {
-            requests,
-            feed,
-            gathered,
-            state_dir,
-        })
+            .map_err(|e| Failure::new(Code::Failed, format!("cannot start the session's thread: {e}")))?;
+        Ok(Session { requests, feed, gathered, state_dir })
     }
 
     /// The state directory, without symbolic links.
@@ -146,42 +136,18 @@ impl Session {
     /// [`KEY_MAX`]; [`Code::Conflict`] for a key used with other parameters, or another revision than expected;
     /// [`Code::Gone`] for another generation than expected; [`Code::Failed`] when it could not be made durable. Then
     /// nothing was changed.
-    pub async fn mutate<M: Mutate>(
-        &self,
-        origin: Origin,
-        mutation: M,
-    ) -> Result<Receipt<M::Answer>, Failure> {
+    pub async fn mutate<M: Mutate>(&self, origin: Origin, mutation: M) -> Result<Receipt<M::Answer>, Failure> {
         if let Some(key) = &origin.key
             && !(1..=KEY_MAX).contains(&key.len())
         {
-            let message = format!(
-                "an idempotency key has 1 to {KEY_MAX} bytes, this one {}",
-                key.len()
-            );
+            let message = format!("an idempotency key has 1 to {KEY_MAX} bytes, this one {}", key.len());
             return Err(Failure::new(Code::Invalid, message));
         }
         let mutation = Box::new(mutation.into());
-        let receipt = self
-            .ask(|answer| Request::Mutate {
-                origin,
-                mutation,
-                answer,
-            })
-            .await?;
-        let Receipt {
-            value,
-            generation,
-            revision,
-            replayed,
-        } = receipt;
-        let value =
-            M::answer(value).ok_or_else(|| bug("a mutation gave a value of another kind"))?;
-        Ok(Receipt {
-            value,
-            generation,
-            revision,
-            replayed,
-        })
+        let receipt = self.ask(|answer| Request::Mutate { origin, mutation, answer }).await?;
+        let Receipt { value, generation, revision, replayed } = receipt;
+        let value = M::answer(value).ok_or_else(|| bug("a mutation gave a value of another kind"))?;
+        Ok(Receipt { value, generation, revision, replayed })
     }
 
     /// The complete graph: an object with `cursor` and every modelled collection.
@@ -253,17 +219,10 @@ impl Session {
     ///
     /// # Errors
     /// [`Code::NotFound`], [`Code::Ambiguous`]; [`Code::Failed`] when it could not be made durable.
-    pub async fn decide(
-        &self,
-        by: Option<DeviceId>,
-        device: String,
-        choice: Choice,
-    ) -> Result<DeviceChanged, Failure> {
+    pub async fn decide(&self, by: Option<DeviceId>, device: String, choice: Choice) -> Result<DeviceChanged, Failure> {
         match self.enrol(by, Act::Decide(device, choice)).await? {
             Ruling::Changed(changed) => Ok(changed),
-            Ruling::Invited { .. } | Ruling::Decided(_) => {
-                Err(bug("a decision got another answer"))
-            }
+            Ruling::Invited { .. } | Ruling::Decided(_) => Err(bug("a decision got another answer")),
         }
     }
 
@@ -335,10 +294,7 @@ impl Session {
     /// so that the refusal is authenticated.
     #[must_use]
     pub fn invitation_key(&self, invitation: InvitationId) -> Option<[u8; 32]> {
-        self.feed
-            .read()
-            .enrolment
-            .invitation_key(invitation, now_ms())
+        self.feed.read().enrolment.invitation_key(invitation, now_ms())
     }
 
     /// Changes whenever something about a device or an invitation did. Who waits for a decision, or serves a device,
@@ -358,26 +314,15 @@ impl Session {
     }
 
     async fn enrol(&self, by: Option<DeviceId>, act: Act) -> Result<Ruling, Failure> {
-        self.ask(|answer| Request::Enrol {
-            act: Box::new(act),
-            by,
-            answer,
-        })
-        .await
+        self.ask(|answer| Request::Enrol { act: Box::new(act), by, answer }).await
     }
 
     async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Failure> {
         let (answer, answered) = oneshot::channel();
-        let stopping =
-            |_| Failure::new(Code::Failed, "the daemon is stopping; nothing was changed");
-        self.requests
-            .send(request(answer))
-            .await
-            .map_err(stopping)?;
+        let stopping = |_| Failure::new(Code::Failed, "the daemon is stopping; nothing was changed");
+        self.requests.send(request(answer)).await.map_err(stopping)?;
         // Dropped unanswered: it stood behind the request to close (or a bug ended the thread, which then is in the log).
-        answered
-            .await
-            .map_err(|_| Failure::new(Code::Failed, "the daemon is stopping"))?
+        answered.await.map_err(|_| Failure::new(Code::Failed, "the daemon is stopping"))?
     }
 }
 

@@ -6,16 +6,12 @@
 
 use keepline_protocol::api::Path;
 use keepline_protocol::api::layout::{
-    LayoutApply, PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, ScreenClose,
-    ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew,
-    TabRename, WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
+    LayoutApply, PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, ScreenClose, ScreenFocus, ScreenMove,
+    ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew, TabRename, WorkspaceClose, WorkspaceFocus,
+    WorkspaceMove, WorkspaceNew, WorkspaceRename,
 };
-use keepline_protocol::api::notification::{
-    Marked, NotificationAck, NotificationClear, NotificationPost, Posted,
-};
-use keepline_protocol::api::terminal::{
-    TerminalClose, TerminalNew, TerminalRename, TerminalResize,
-};
+use keepline_protocol::api::notification::{Marked, NotificationAck, NotificationClear, NotificationPost, Posted};
+use keepline_protocol::api::terminal::{TerminalClose, TerminalNew, TerminalRename, TerminalResize};
 use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
 use serde::{Deserialize, Serialize};
@@ -191,10 +187,7 @@ impl Notice {
     /// The bell's.
     #[must_use]
     pub fn bell() -> Self {
-        Notice {
-            title: BELL.to_owned(),
-            ..Notice::default()
-        }
+        Notice { title: BELL.to_owned(), ..Notice::default() }
     }
 }
 
@@ -219,10 +212,7 @@ impl Fresh {
     /// The next id's bits.
     pub(super) fn id(&mut self) -> [u8; 16] {
         let mut id = [0; 16];
-        let digest = Sha256::new()
-            .chain_update(self.seed)
-            .chain_update(self.given.to_be_bytes())
-            .finalize();
+        let digest = Sha256::new().chain_update(self.seed).chain_update(self.given.to_be_bytes()).finalize();
         id.copy_from_slice(&digest[..16]);
         self.given += 1;
         id

@@ -18,10 +18,7 @@ pub(super) fn only<I: Display + Copy, N: Display>(
     let mut matching = matching.into_iter();
     let Some((first, name)) = matching.next() else {
         let shown: String = text.chars().take(80).collect();
-        return Err(Failure::new(
-            Code::NotFound,
-            format!("no {kind} has the id or name '{shown}'"),
-        ));
+        return Err(Failure::new(Code::NotFound, format!("no {kind} has the id or name '{shown}'")));
     };
     let Some((second, other)) = matching.next() else {
         return Ok(first);
@@ -42,10 +39,7 @@ pub(super) fn only<I: Display + Copy, N: Display>(
 /// Whether `text` looks like the start of an id: a kind's prefix and at least four digits.
 pub(super) fn is_start_of_id(text: &str) -> bool {
     text.split_once('_').is_some_and(|(_, digits)| {
-        digits.len() >= 4
-            && digits
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        digits.len() >= 4 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })
 }
 

@@ -7,8 +7,7 @@ use keepline_protocol::api::Size;
 use keepline_protocol::bounds::ROW_MAX;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{
-    AttachmentId, DeviceId, LinkId, NotificationId, PaneId, ScreenId, TabId, TerminalId,
-    WorkspaceId,
+    AttachmentId, DeviceId, LinkId, NotificationId, PaneId, ScreenId, TabId, TerminalId, WorkspaceId,
 };
 use keepline_protocol::record::Exit;
 use serde::{Deserialize, Serialize, Serializer};
@@ -102,10 +101,7 @@ pub struct Cells {
 
 impl From<Size> for Cells {
     fn from(size: Size) -> Self {
-        Cells {
-            cols: size.cols,
-            rows: size.rows,
-        }
+        Cells { cols: size.cols, rows: size.rows }
     }
 }
 
@@ -375,15 +371,11 @@ impl Stored {
     /// # Errors
     /// [`Code::TooLarge`] when its JSON is over [`ROW_MAX`].
     pub fn new(row: Row) -> Result<Arc<Self>, Failure> {
-        let json = serde_json::to_string(&row)
-            .expect("rows have string keys and finite numbers")
-            .into_boxed_str();
+        let json = serde_json::to_string(&row).expect("rows have string keys and finite numbers").into_boxed_str();
         if json.len() > ROW_MAX {
             let kind = row.id().kind().name();
-            let message = format!(
-                "the {kind}'s row would be {} bytes, over {ROW_MAX}; shorten its arguments",
-                json.len()
-            );
+            let message =
+                format!("the {kind}'s row would be {} bytes, over {ROW_MAX}; shorten its arguments", json.len());
             return Err(Failure::new(Code::TooLarge, message));
         }
         Ok(Arc::new(Stored { row, json }))
@@ -395,10 +387,7 @@ impl Stored {
     /// In words, when no row is meant.
     pub(super) fn parse(kind: &str, json: String) -> Result<Arc<Self>, String> {
         let row = Row::parse(kind, &json)?;
-        Ok(Arc::new(Stored {
-            row,
-            json: json.into_boxed_str(),
-        }))
+        Ok(Arc::new(Stored { row, json: json.into_boxed_str() }))
     }
 }
 
@@ -415,10 +404,7 @@ pub(super) mod exit_form {
         Reason(String),
     }
 
-    pub(in super::super) fn serialize<S: Serializer>(
-        exit: &Option<Exit>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(exit: &Option<Exit>, serializer: S) -> Result<S::Ok, S::Error> {
         exit.as_ref()
             .map(|exit| match exit {
                 Exit::Status(status) => Form::Status(*status),
@@ -428,15 +414,11 @@ pub(super) mod exit_form {
             .serialize(serializer)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Exit>, D::Error> {
-        Ok(
-            Option::<Form>::deserialize(deserializer)?.map(|form| match form {
-                Form::Status(status) => Exit::Status(status),
-                Form::Signal(signal) => Exit::Signal(signal),
-                Form::Reason(reason) => Exit::Reason(reason),
-            }),
-        )
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Exit>, D::Error> {
+        Ok(Option::<Form>::deserialize(deserializer)?.map(|form| match form {
+            Form::Status(status) => Exit::Status(status),
+            Form::Signal(signal) => Exit::Signal(signal),
+            Form::Reason(reason) => Exit::Reason(reason),
+        }))
     }
 }

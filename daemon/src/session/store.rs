@@ -25,9 +25,7 @@ use keepline_protocol::api::server::AuditEntry;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{DeviceId, Generation};
 use rusqlite::config::DbConfig;
-use rusqlite::{
-    Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
-};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -51,10 +49,8 @@ pub const LOCK: &str = "keepline.lock";
 
 /// What leads from each layout to the next one; the first makes layout 1 of an empty file. A step that was released never
 /// changes.
-const STEPS: &[fn(&Transaction<'_>) -> rusqlite::Result<()>] = &[
-    |empty| empty.execute_batch(TABLES),
-    |first| first.execute_batch(PLACES_SCOPES_AUDIT),
-];
+const STEPS: &[fn(&Transaction<'_>) -> rusqlite::Result<()>] =
+    &[|empty| empty.execute_batch(TABLES), |first| first.execute_batch(PLACES_SCOPES_AUDIT)];
 
 /// The layout that this version reads and writes.
 #[allow(clippy::cast_possible_wrap, reason = "a handful of steps")]
@@ -126,10 +122,7 @@ impl Store {
     /// # Errors
     /// [`Code::Busy`] when another daemon has it; [`Code::Refused`] for files that are not ours alone, that a newer
     /// version wrote, or that are no store, which are left untouched; [`Code::Failed`] when the disk fails.
-    pub(super) fn open(
-        dir: &Path,
-        generation: Generation,
-    ) -> Result<(Self, Graph, Enrolment), Failure> {
+    pub(super) fn open(dir: &Path, generation: Generation) -> Result<(Self, Graph, Enrolment), Failure> {
         let lock = lock(dir)?;
         let path = dir.join(FILE);
         // An identity is made after its store, so that an empty file beside one has lost what it held.
@@ -139,11 +132,9 @@ impl Store {
         if lost {
             return Err(damaged(&path, "it is empty"));
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let connection =
-            Connection::open_with_flags(&path, flags).map_err(|e| failed(&path, &e))?;
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let connection = Connection::open_with_flags(&path, flags).map_err(|e| failed(&path, &e))?;
         let schema = check_schema(&connection, &path)?;
         let mut store = Store {
             connection,
@@ -165,9 +156,7 @@ impl Store {
     fn prepare(&mut self, schema: usize) -> rusqlite::Result<()> {
         self.connection.pragma_update(None, "journal_mode", "WAL")?;
         self.connection.pragma_update(None, "synchronous", "FULL")?;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for step in STEPS.iter().skip(schema) {
             step(&transaction)?;
         }
@@ -177,9 +166,7 @@ impl Store {
         transaction.commit()?;
         for (class, last) in self.audited.iter_mut().enumerate() {
             let sql = "SELECT coalesce(max(number), 0) FROM audit WHERE class = ?1";
-            let number = self
-                .connection
-                .query_row(sql, [class.cast_signed()], |row| row.get(0))?;
+            let number = self.connection.query_row(sql, [class.cast_signed()], |row| row.get(0))?;
             *last = number_column(0, number)?;
         }
         Ok(())
@@ -188,17 +175,11 @@ impl Store {
     fn load_rows(&self) -> Result<Vec<std::sync::Arc<Stored>>, Failure> {
         let read = || -> rusqlite::Result<Vec<(String, String)>> {
             let mut statement = self.connection.prepare("SELECT kind, json FROM rows")?;
-            statement
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
         let rows = read().map_err(|e| failed(&self.path, &e))?;
-        let parsed = rows
-            .into_iter()
-            .map(|(kind, json)| Stored::parse(&kind, json));
-        parsed
-            .collect::<Result<_, _>>()
-            .map_err(|e| damaged(&self.path, &e))
+        let parsed = rows.into_iter().map(|(kind, json)| Stored::parse(&kind, json));
+        parsed.collect::<Result<_, _>>().map_err(|e| damaged(&self.path, &e))
     }
 
     fn load<K, V>(&self, table: &str) -> Result<BTreeMap<K, V>, Failure>
@@ -207,20 +188,13 @@ impl Store {
         V: DeserializeOwned,
     {
         let read = || -> rusqlite::Result<Vec<(String, String)>> {
-            let mut statement = self
-                .connection
-                .prepare(&format!("SELECT id, json FROM {table}"))?;
-            statement
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                .collect()
+            let mut statement = self.connection.prepare(&format!("SELECT id, json FROM {table}"))?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
         let mut records = BTreeMap::new();
         for (id, json) in read().map_err(|e| failed(&self.path, &e))? {
-            let id = id
-                .parse()
-                .map_err(|e: K::Err| damaged(&self.path, &e.to_string()))?;
-            let record =
-                serde_json::from_str(&json).map_err(|e| damaged(&self.path, &e.to_string()))?;
+            let id = id.parse().map_err(|e: K::Err| damaged(&self.path, &e.to_string()))?;
+            let record = serde_json::from_str(&json).map_err(|e| damaged(&self.path, &e.to_string()))?;
             records.insert(id, record);
         }
         Ok(records)
@@ -230,14 +204,9 @@ impl Store {
     ///
     /// # Errors
     /// [`Code::Failed`] when the disk fails or is full.
-    pub(super) fn batch<T>(
-        &mut self,
-        work: impl FnOnce(&mut Batch<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, Failure> {
+    pub(super) fn batch<T>(&mut self, work: impl FnOnce(&mut Batch<'_>) -> rusqlite::Result<T>) -> Result<T, Failure> {
         let written = (|| {
-            let transaction = self
-                .connection
-                .transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut batch = Batch {
                 transaction,
                 generation: self.generation,
@@ -247,18 +216,8 @@ impl Store {
             };
             let done = work(&mut batch)?;
             let dropped = excess(&self.journal, self.journal_bytes, &batch.journal);
-            batch.prune(
-                dropped
-                    .checked_sub(1)
-                    .and_then(|last| self.journal.get(last))
-                    .map(|record| record.0),
-            )?;
-            let Batch {
-                transaction,
-                journal,
-                audited,
-                ..
-            } = batch;
+            batch.prune(dropped.checked_sub(1).and_then(|last| self.journal.get(last)).map(|record| record.0))?;
+            let Batch { transaction, journal, audited, .. } = batch;
             #[cfg(test)]
             crash(&mut self.crash, CrashAt::Before);
             transaction.commit()?;
@@ -268,11 +227,7 @@ impl Store {
         })();
         let (done, dropped, journal, audited) = written.map_err(|e| failed(&self.path, &e))?;
         self.audited = audited;
-        self.journal_bytes -= self
-            .journal
-            .drain(..dropped)
-            .map(|record| record.1)
-            .sum::<usize>();
+        self.journal_bytes -= self.journal.drain(..dropped).map(|record| record.1).sum::<usize>();
         self.journal_bytes += journal.iter().map(|record| record.1).sum::<usize>();
         self.journal.extend(journal);
         Ok(done)
@@ -282,11 +237,7 @@ impl Store {
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: u32) {
         self.connection
-            .query_row(
-                &format!("PRAGMA max_page_count = {}", pages.max(1)),
-                [],
-                |_| Ok(()),
-            )
+            .query_row(&format!("PRAGMA max_page_count = {}", pages.max(1)), [], |_| Ok(()))
             .expect("the pragma answers with the limit");
     }
 }
@@ -296,10 +247,7 @@ impl Store {
 fn crash(crash: &mut Option<(u32, CrashAt)>, at: CrashAt) {
     if let Some((commits, asked)) = crash {
         if *commits == 0 && *asked == at {
-            let _ = rustix::process::kill_process(
-                rustix::process::getpid(),
-                rustix::process::Signal::KILL,
-            );
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         }
         if at == CrashAt::After {
             *commits -= 1;
@@ -311,8 +259,7 @@ fn crash(crash: &mut Option<(u32, CrashAt)>, at: CrashAt) {
 fn excess(journal: &VecDeque<(u64, usize)>, bytes: usize, added: &[(u64, usize)]) -> usize {
     let mut records = journal.len() + added.len();
     let mut bytes = bytes + added.iter().map(|record| record.1).sum::<usize>();
-    let over =
-        |records: usize, bytes: usize| records > JOURNAL_RECORDS_MAX || bytes > JOURNAL_BYTES_MAX;
+    let over = |records: usize, bytes: usize| records > JOURNAL_RECORDS_MAX || bytes > JOURNAL_BYTES_MAX;
     journal
         .iter()
         .take_while(|record| {
@@ -335,10 +282,7 @@ pub(super) struct Batch<'a> {
 
 impl Batch<'_> {
     /// The receipt under this key, with the digest of the parameters that it was given for.
-    pub(super) fn receipt(
-        &self,
-        of: KeyOf<'_>,
-    ) -> rusqlite::Result<Option<([u8; 32], Receipt<Value>)>> {
+    pub(super) fn receipt(&self, of: KeyOf<'_>) -> rusqlite::Result<Option<([u8; 32], Receipt<Value>)>> {
         let sql = "SELECT digest, result, generation, revision FROM receipts WHERE device = ?1 AND key = ?2";
         let mut statement = self.transaction.prepare_cached(sql)?;
         let found = statement.query_row(params![device(of.device), of.key], |row| {
@@ -354,11 +298,7 @@ impl Batch<'_> {
     }
 
     /// Keeps the receipt under this key.
-    pub(super) fn put_receipt(
-        &mut self,
-        of: KeyOf<'_>,
-        receipt: &Receipt<Value>,
-    ) -> rusqlite::Result<()> {
+    pub(super) fn put_receipt(&mut self, of: KeyOf<'_>, receipt: &Receipt<Value>) -> rusqlite::Result<()> {
         let sql = "INSERT INTO receipts (device, key, digest, result, generation, revision)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let generation = receipt.generation.to_string();
@@ -388,30 +328,18 @@ impl Batch<'_> {
             match &change.after {
                 Some(stored) => {
                     let sql = "INSERT OR REPLACE INTO rows (kind, id, json) VALUES (?1, ?2, ?3)";
-                    self.transaction.prepare_cached(sql)?.execute(params![
-                        kind,
-                        id,
-                        &*stored.json
-                    ])?
+                    self.transaction.prepare_cached(sql)?.execute(params![kind, id, &*stored.json])?
                 }
                 None => {
                     let sql = "DELETE FROM rows WHERE kind = ?1 AND id = ?2";
-                    self.transaction
-                        .prepare_cached(sql)?
-                        .execute(params![kind, id])?
+                    self.transaction.prepare_cached(sql)?.execute(params![kind, id])?
                 }
             };
         }
-        let sql =
-            "INSERT INTO journal (generation, revision, changes, at_ms) VALUES (?1, ?2, ?3, ?4)";
+        let sql = "INSERT INTO journal (generation, revision, changes, at_ms) VALUES (?1, ?2, ?3, ?4)";
         let generation = self.generation.to_string();
         let at_ms = at_ms.cast_signed();
-        self.transaction.prepare_cached(sql)?.execute(params![
-            generation,
-            revision.cast_signed(),
-            changes,
-            at_ms
-        ])?;
+        self.transaction.prepare_cached(sql)?.execute(params![generation, revision.cast_signed(), changes, at_ms])?;
         self.journal.push((revision, changes.len()));
         Ok(())
     }
@@ -433,16 +361,10 @@ impl Batch<'_> {
         self.audited[class] += 1;
         let (number, class) = (self.audited[class], class.cast_signed());
         let sql = "INSERT INTO audit (class, number, json) VALUES (?1, ?2, ?3)";
-        self.transaction.prepare_cached(sql)?.execute(params![
-            class,
-            number.cast_signed(),
-            json(entry)
-        ])?;
+        self.transaction.prepare_cached(sql)?.execute(params![class, number.cast_signed(), json(entry)])?;
         if let Some(through) = number.checked_sub(most) {
             let sql = "DELETE FROM audit WHERE class = ?1 AND number <= ?2";
-            self.transaction
-                .prepare_cached(sql)?
-                .execute(params![class, through.cast_signed()])?;
+            self.transaction.prepare_cached(sql)?.execute(params![class, through.cast_signed()])?;
         }
         Ok(())
     }
@@ -457,24 +379,15 @@ impl Batch<'_> {
         Ok(entries)
     }
 
-    fn put_record<T: Serialize>(
-        &self,
-        table: &str,
-        id: &str,
-        record: Option<&T>,
-    ) -> rusqlite::Result<()> {
+    fn put_record<T: Serialize>(&self, table: &str, id: &str, record: Option<&T>) -> rusqlite::Result<()> {
         match record {
             Some(record) => {
                 let sql = format!("INSERT OR REPLACE INTO {table} (id, json) VALUES (?1, ?2)");
-                self.transaction
-                    .prepare_cached(&sql)?
-                    .execute(params![id, json(record)])?
+                self.transaction.prepare_cached(&sql)?.execute(params![id, json(record)])?
             }
             None => {
                 let sql = format!("DELETE FROM {table} WHERE id = ?1");
-                self.transaction
-                    .prepare_cached(&sql)?
-                    .execute(params![id])?
+                self.transaction.prepare_cached(&sql)?.execute(params![id])?
             }
         };
         Ok(())
@@ -485,15 +398,11 @@ impl Batch<'_> {
         if let Some(through) = through {
             let sql = "DELETE FROM journal WHERE generation = ?1 AND revision <= ?2";
             let generation = self.generation.to_string();
-            self.transaction
-                .prepare_cached(sql)?
-                .execute(params![generation, through.cast_signed()])?;
+            self.transaction.prepare_cached(sql)?.execute(params![generation, through.cast_signed()])?;
         }
         if self.receipts {
             let sql = "DELETE FROM receipts WHERE seq <= (SELECT max(seq) FROM receipts) - ?1";
-            self.transaction
-                .prepare_cached(sql)?
-                .execute([i64::try_from(RECEIPTS_MAX).unwrap_or(i64::MAX)])?;
+            self.transaction.prepare_cached(sql)?.execute([i64::try_from(RECEIPTS_MAX).unwrap_or(i64::MAX)])?;
         }
         Ok(())
     }
@@ -506,30 +415,20 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<usize, Failure> 
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         let found = if connection.table_exists(None, "meta")? {
             let sql = "SELECT value FROM meta WHERE key = 'schema'";
-            connection
-                .query_row(sql, [], |row| row.get(0))
-                .optional()?
-                .or(Some(0))
+            connection.query_row(sql, [], |row| row.get(0)).optional()?.or(Some(0))
         } else {
-            let tables: i64 =
-                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+            let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
             (tables > 0).then_some(0)
         };
         Ok(found)
     };
-    let refused = |why: String| {
-        Failure::new(
-            Code::Refused,
-            format!("'{}' {why}; it was left untouched", path.display()),
-        )
-    };
+    let refused =
+        |why: String| Failure::new(Code::Refused, format!("'{}' {why}; it was left untouched", path.display()));
     let found = match check() {
         Ok(None) => 0,
         Ok(Some(known @ 1..=SCHEMA)) => known.unsigned_abs(),
         Ok(Some(newer)) if newer > SCHEMA => {
-            let why = format!(
-                "was written by a newer keepline (layout {newer}, this one knows {SCHEMA})"
-            );
+            let why = format!("was written by a newer keepline (layout {newer}, this one knows {SCHEMA})");
             return Err(refused(why));
         }
         Ok(Some(_)) => return Err(refused("is not a keepline store".to_owned())),
@@ -538,9 +437,7 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<usize, Failure> 
         }
         Err(e) => return Err(failed(path, &e)),
     };
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-        .map_err(|e| failed(path, &e))?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(|e| failed(path, &e))?;
     Ok(usize::try_from(found).unwrap_or(STEPS.len()))
 }
 
@@ -548,12 +445,7 @@ fn check_schema(connection: &Connection, path: &Path) -> Result<usize, Failure> 
 fn lock(dir: &Path) -> Result<File, Failure> {
     let path = dir.join(LOCK);
     let mut file = files::open_private(&path)?;
-    let wrong = |e: std::io::Error| {
-        Failure::new(
-            Code::Failed,
-            format!("cannot lock '{}': {e}", path.display()),
-        )
-    };
+    let wrong = |e: std::io::Error| Failure::new(Code::Failed, format!("cannot lock '{}': {e}", path.display()));
     let deadline = Instant::now() + LOCK_TIME;
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -572,10 +464,7 @@ fn lock(dir: &Path) -> Result<File, Failure> {
         let elsewhere = holder.is_some_and(|pid| pid != rustix::process::getpid());
         if elsewhere || Instant::now() > deadline {
             let holder = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-            let message = format!(
-                "another daemon{holder} runs on '{}'; stop it first",
-                dir.display()
-            );
+            let message = format!("another daemon{holder} runs on '{}'; stop it first", dir.display());
             return Err(Failure::new(Code::Busy, message));
         }
         std::thread::sleep(LOCK_POLL);
@@ -611,25 +500,16 @@ fn number_column(column: usize, number: i64) -> rusqlite::Result<u64> {
     u64::try_from(number).map_err(|e| wrong_column(column, e))
 }
 
-fn wrong_column(
-    column: usize,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> rusqlite::Error {
+fn wrong_column(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
 }
 
 fn failed(path: &Path, error: &rusqlite::Error) -> Failure {
-    let message = format!(
-        "the state in '{}' cannot be read or saved: {error}",
-        path.display()
-    );
+    let message = format!("the state in '{}' cannot be read or saved: {error}", path.display());
     Failure::new(Code::Failed, message)
 }
 
 fn damaged(path: &Path, what: &str) -> Failure {
-    let message = format!(
-        "the state in '{}' is damaged ({what}); move it away to start anew",
-        path.display()
-    );
+    let message = format!("the state in '{}' is damaged ({what}); move it away to start anew", path.display());
     Failure::new(Code::Failed, message)
 }

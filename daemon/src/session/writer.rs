@@ -69,20 +69,9 @@ pub(super) enum Ruling {
 
 /// A request that may write.
 enum Job {
-    Mutate {
-        origin: Origin,
-        mutation: Box<Mutation>,
-        answer: Answer<Receipt<Value>>,
-    },
-    Enrol {
-        act: Box<Act>,
-        by: Option<DeviceId>,
-        answer: Answer<Ruling>,
-    },
-    Audit {
-        read: bool,
-        answer: Answer<Vec<AuditEntry>>,
-    },
+    Mutate { origin: Origin, mutation: Box<Mutation>, answer: Answer<Receipt<Value>> },
+    Enrol { act: Box<Act>, by: Option<DeviceId>, answer: Answer<Ruling> },
+    Audit { read: bool, answer: Answer<Vec<AuditEntry>> },
 }
 
 /// What a job gave, to be told once it is durable.
@@ -121,9 +110,7 @@ struct News {
 
 /// Unix time in milliseconds.
 pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -145,20 +132,8 @@ impl Writer {
             let json = super::document::changes(&changes);
             store.batch(|batch| batch.commit_changes(revision, &changes, &json, now))?;
         }
-        let feed = Arc::new(Feed::new(
-            generation,
-            revision,
-            graph.clone(),
-            enrolment.clone(),
-        ));
-        Ok(Writer {
-            store,
-            feed,
-            graph,
-            enrolment,
-            revision,
-            gathered: Arc::default(),
-        })
+        let feed = Arc::new(Feed::new(generation, revision, graph.clone(), enrolment.clone()));
+        Ok(Writer { store, feed, graph, enrolment, revision, gathered: Arc::default() })
     }
 
     pub(super) fn gathered(&self) -> Arc<Gathered> {
@@ -180,15 +155,7 @@ impl Writer {
             let mut next = Some(first);
             while let Some(request) = next.take() {
                 match request {
-                    Request::Mutate {
-                        origin,
-                        mutation,
-                        answer,
-                    } => jobs.push(Job::Mutate {
-                        origin,
-                        mutation,
-                        answer,
-                    }),
+                    Request::Mutate { origin, mutation, answer } => jobs.push(Job::Mutate { origin, mutation, answer }),
                     Request::Enrol { act, by, answer } => {
                         jobs.push(Job::Enrol { act, by, answer });
                     }
@@ -227,28 +194,11 @@ impl Writer {
     fn serve(&mut self, jobs: Vec<Job>) {
         let now = now_ms();
         let mut news = News::default();
-        let Writer {
-            store,
-            graph,
-            enrolment,
-            revision,
-            feed,
-            gathered,
-        } = self;
-        let mut state = State {
-            gathered,
-            graph,
-            enrolment,
-            revision,
-            generation: feed.generation(),
-            now,
-            news: &mut news,
-        };
-        let committed = store.batch(|batch| {
-            jobs.iter()
-                .map(|job| state.run(batch, job))
-                .collect::<Result<Vec<_>, _>>()
-        });
+        let Writer { store, graph, enrolment, revision, feed, gathered } = self;
+        let mut state =
+            State { gathered, graph, enrolment, revision, generation: feed.generation(), now, news: &mut news };
+        let committed =
+            store.batch(|batch| jobs.iter().map(|job| state.run(batch, job)).collect::<Result<Vec<_>, _>>());
         match committed {
             Ok(outcomes) => {
                 let enrolment = news.enrolment.then(|| self.enrolment.clone());
@@ -266,10 +216,7 @@ impl Writer {
                 }
                 self.revision = self.feed.cursor().revision;
                 self.gathered.put_back(news.audited);
-                let failure = Failure {
-                    message: format!("{}; nothing was changed", failure.message),
-                    ..failure
-                };
+                let failure = Failure { message: format!("{}; nothing was changed", failure.message), ..failure };
                 for job in jobs {
                     job.refuse(failure.clone());
                 }
@@ -312,9 +259,7 @@ struct State<'a> {
 impl State<'_> {
     fn run(&mut self, batch: &mut Batch<'_>, job: &Job) -> rusqlite::Result<Outcome> {
         match job {
-            Job::Mutate {
-                origin, mutation, ..
-            } => self.mutate(batch, origin, mutation).map(Outcome::Mutated),
+            Job::Mutate { origin, mutation, .. } => self.mutate(batch, origin, mutation).map(Outcome::Mutated),
             Job::Enrol { act, by, .. } => self.enrol(batch, act, *by).map(Outcome::Ruled),
             Job::Audit { read, .. } => {
                 let taken = self.gathered.take();
@@ -334,19 +279,11 @@ impl State<'_> {
         origin: &Origin,
         mutation: &Mutation,
     ) -> rusqlite::Result<Result<Receipt<Value>, Failure>> {
-        let of = origin.key.as_deref().map(|key| KeyOf {
-            device: origin.device,
-            key,
-            digest: digest(mutation),
-        });
+        let of = origin.key.as_deref().map(|key| KeyOf { device: origin.device, key, digest: digest(mutation) });
         if let Some(of) = of
             && let Some((digest, receipt)) = batch.receipt(of)?
         {
-            return Ok(if digest == of.digest {
-                Ok(receipt)
-            } else {
-                Err(reused(of.key))
-            });
+            return Ok(if digest == of.digest { Ok(receipt) } else { Err(reused(of.key)) });
         }
         if let Err(failure) = self.check_expected(origin.expect) {
             return Ok(Err(failure));
@@ -365,9 +302,7 @@ impl State<'_> {
             let json = super::document::changes(&applied.changes);
             batch.commit_changes(*self.revision, &applied.changes, &json, self.now)?;
             let committed = Committed::new(self.cursor(), &applied.changes, &json);
-            self.news
-                .commits
-                .push((applied.changes, Arc::new(committed)));
+            self.news.commits.push((applied.changes, Arc::new(committed)));
             if let Some(method) = origin.method {
                 let entry = AuditEntry {
                     cursor: Some(self.cursor()),
@@ -376,16 +311,8 @@ impl State<'_> {
                 batch.audit(Event::Mutation, &entry)?;
             }
         }
-        let Cursor {
-            generation,
-            revision,
-        } = self.cursor();
-        let receipt = Receipt {
-            value: applied.value,
-            generation,
-            revision,
-            replayed: false,
-        };
+        let Cursor { generation, revision } = self.cursor();
+        let receipt = Receipt { value: applied.value, generation, revision, replayed: false };
         if let Some(of) = of {
             batch.put_receipt(of, &receipt)?;
         }
@@ -394,15 +321,12 @@ impl State<'_> {
 
     fn check_expected(&self, expect: Option<Cursor>) -> Result<(), Failure> {
         match expect {
-            Some(expect) if expect.generation != self.generation => Err(Failure::new(
-                Code::Gone,
-                "the daemon was started anew since the expected revision; look again",
-            )),
+            Some(expect) if expect.generation != self.generation => {
+                Err(Failure::new(Code::Gone, "the daemon was started anew since the expected revision; look again"))
+            }
             Some(expect) if expect.revision != *self.revision => {
-                let message = format!(
-                    "revision {} was expected and it is {}; look again",
-                    expect.revision, self.revision
-                );
+                let message =
+                    format!("revision {} was expected and it is {}; look again", expect.revision, self.revision);
                 Err(Failure::new(Code::Conflict, message))
             }
             _ => Ok(()),
@@ -410,10 +334,7 @@ impl State<'_> {
     }
 
     fn cursor(&self) -> Cursor {
-        Cursor {
-            generation: self.generation,
-            revision: *self.revision,
-        }
+        Cursor { generation: self.generation, revision: *self.revision }
     }
 
     fn enrol(
@@ -424,22 +345,15 @@ impl State<'_> {
     ) -> rusqlite::Result<Result<Ruling, Failure>> {
         let (enrolment, now) = (&mut *self.enrolment, self.now);
         let ruling = match act {
-            Act::Invite(new) => enrolment
-                .invite(new, now)
-                .map(|expires_ms| Ruling::Invited { expires_ms }),
+            Act::Invite(new) => enrolment.invite(new, now).map(|expires_ms| Ruling::Invited { expires_ms }),
             Act::Claim(claim) => Ok(Ruling::Decided(enrolment.claim(claim, now))),
-            Act::Decide(device, choice) => {
-                enrolment.decide(device, *choice, now).map(Ruling::Changed)
-            }
+            Act::Decide(device, choice) => enrolment.decide(device, *choice, now).map(Ruling::Changed),
         };
         let edits = enrolment.take_edits();
         if !edits.is_empty() {
             batch.put_edits(&edits)?;
             for (event, device, detail) in &edits.events {
-                let entry = AuditEntry {
-                    by,
-                    ..event.entry(now, *device, detail)
-                };
+                let entry = AuditEntry { by, ..event.entry(now, *device, detail) };
                 batch.audit(*event, &entry)?;
             }
             self.news.enrolment = true;

@@ -60,13 +60,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    pub(super) fn new(
-        terminal: Arc<Terminal>,
-        attach: &Attach,
-        seat: u64,
-        read: Arc<AtomicU64>,
-        written: u64,
-    ) -> Self {
+    pub(super) fn new(terminal: Arc<Terminal>, attach: &Attach, seat: u64, read: Arc<AtomicU64>, written: u64) -> Self {
         Attachment {
             id: attach.attachment,
             seat,
@@ -88,9 +82,7 @@ impl Attachment {
 
     /// Takes its place in the output: behind what it holds already, if that can be followed.
     pub(super) fn begin(&mut self) {
-        let held = self
-            .from_offset
-            .and_then(|offset| self.terminal.shared.output().position(offset));
+        let held = self.from_offset.and_then(|offset| self.terminal.shared.output().position(offset));
         if let Some((position, size)) = held {
             self.position = Some(position);
             self.read.store(position.offset, Ordering::Relaxed);
@@ -164,13 +156,10 @@ impl Attachment {
         if std::mem::replace(&mut self.interrupts, interrupts) == interrupts {
             return;
         }
-        let most = self.rate.map_or(INTERRUPTED_MAX, |rate| {
-            INTERRUPTED_MAX.min(rate.saturating_mul(INTERRUPTED_MS) / 1000)
-        });
+        let most =
+            self.rate.map_or(INTERRUPTED_MAX, |rate| INTERRUPTED_MAX.min(rate.saturating_mul(INTERRUPTED_MS) / 1000));
         let head = shared.output().head();
-        self.position = self
-            .position
-            .filter(|position| head.saturating_sub(position.offset) <= most);
+        self.position = self.position.filter(|position| head.saturating_sub(position.offset) <= most);
     }
 
     /// Waits until [`next`](Self::next) may have something new. Cancelling it loses nothing.
@@ -186,22 +175,14 @@ impl Attachment {
     /// What types and votes for this attachment, while the attachment itself is being read.
     #[must_use]
     pub fn hand(&self) -> Hand {
-        Hand {
-            terminal: Arc::clone(&self.terminal),
-            id: self.id,
-            seat: self.seat,
-            observer: self.observer,
-        }
+        Hand { terminal: Arc::clone(&self.terminal), id: self.id, seat: self.seat, observer: self.observer }
     }
 
     fn snapshot(&mut self) -> Record {
         let snapshot = self.terminal.shared.snapshot(self.history);
         self.position = Some(snapshot.position);
         self.read.store(snapshot.position.offset, Ordering::Relaxed);
-        let record = Record::Snapshot {
-            through: snapshot.position.offset,
-            vt: snapshot.vt,
-        };
+        let record = Record::Snapshot { through: snapshot.position.offset, vt: snapshot.vt };
         match self.tell(snapshot.size) {
             Some(size) => {
                 self.first.push_back(record);

@@ -60,10 +60,7 @@ impl Account {
             .lines()
             .map(|line| line.split(':').collect::<Vec<_>>())
             .find(|fields| fields.get(2) == Some(&uid.as_str()))
-            .map(|fields| Account {
-                home: path(fields.get(5).copied()),
-                shell: path(fields.get(6).copied()),
-            })
+            .map(|fields| Account { home: path(fields.get(5).copied()), shell: path(fields.get(6).copied()) })
             .unwrap_or_default()
     }
 
@@ -88,31 +85,20 @@ impl Program {
             .map(PathBuf::from)
             .or_else(|| account.home.clone())
             .unwrap_or_else(|| PathBuf::from("/"));
-        let cwd = spawn
-            .cwd
-            .as_ref()
-            .map_or_else(|| home.clone(), |cwd| home.join(cwd));
+        let cwd = spawn.cwd.as_ref().map_or_else(|| home.clone(), |cwd| home.join(cwd));
         if !cwd.is_dir() {
             let message = format!("there is no directory '{}' to start in", cwd.display());
             return Err(Failure::new(Code::Invalid, message));
         }
         let (command, name) = match spawn.argv.split_first() {
-            Some((program, arguments)) => (
-                pty_process::Command::new(program).args(arguments),
-                program.clone(),
-            ),
+            Some((program, arguments)) => (pty_process::Command::new(program).args(arguments), program.clone()),
             None => {
                 let shell = login_shell(&account);
                 let base = shell.file_name().unwrap_or(shell.as_os_str());
                 let mut arg0 = OsString::from("-");
                 arg0.push(base);
                 let name = shell.display().to_string();
-                (
-                    pty_process::Command::new(&shell)
-                        .arg0(arg0)
-                        .env("SHELL", &shell),
-                    name,
-                )
+                (pty_process::Command::new(&shell).arg0(arg0).env("SHELL", &shell), name)
             }
         };
         let mut command = command.current_dir(&cwd);
@@ -141,16 +127,10 @@ impl Program {
             _ => io::ErrorKind::Other,
         };
         match kind {
-            io::ErrorKind::NotFound => {
-                Failure::new(Code::NoSuchProgram, format!("there is no program '{name}'"))
+            io::ErrorKind::NotFound => Failure::new(Code::NoSuchProgram, format!("there is no program '{name}'")),
+            io::ErrorKind::InvalidInput => {
+                Failure::new(Code::Invalid, format!("'{}' cannot be run: it holds a NUL byte", name.replace('\0', "?")))
             }
-            io::ErrorKind::InvalidInput => Failure::new(
-                Code::Invalid,
-                format!(
-                    "'{}' cannot be run: it holds a NUL byte",
-                    name.replace('\0', "?")
-                ),
-            ),
             _ => Failure::new(Code::CannotStart, format!("cannot start '{name}': {error}")),
         }
     }
@@ -162,10 +142,8 @@ impl Program {
 
 /// `$SHELL`, else the account's shell, else `/bin/sh`; whichever can be run.
 fn login_shell(account: &Account) -> PathBuf {
-    let runnable = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    };
+    let runnable =
+        |path: &Path| path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
     std::env::var_os("SHELL")
         .map(PathBuf::from)
         .into_iter()
@@ -197,38 +175,19 @@ mod tests {
     #[test]
     fn an_account_is_found_by_its_number() {
         let passwd = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:1000::/home/ann:\nbroken\n";
-        assert_eq!(
-            Account::find(passwd, 0),
-            Account {
-                home: Some("/root".into()),
-                shell: Some("/bin/bash".into())
-            }
-        );
-        assert_eq!(
-            Account::find(passwd, 1000),
-            Account {
-                home: Some("/home/ann".into()),
-                shell: None
-            }
-        );
+        assert_eq!(Account::find(passwd, 0), Account { home: Some("/root".into()), shell: Some("/bin/bash".into()) });
+        assert_eq!(Account::find(passwd, 1000), Account { home: Some("/home/ann".into()), shell: None });
         assert_eq!(Account::find(passwd, 7), Account::default());
     }
 
     #[test]
     fn a_locale_is_set_only_where_none_speaks_utf8() {
         let with = |set: &'static [(&str, &str)]| {
-            locale(move |name| {
-                set.iter()
-                    .find(|(key, _)| *key == name)
-                    .map(|(_, v)| (*v).to_owned())
-            })
+            locale(move |name| set.iter().find(|(key, _)| *key == name).map(|(_, v)| (*v).to_owned()))
         };
         assert_eq!(with(&[]), [("LANG", "C.UTF-8")]);
         assert_eq!(with(&[("LANG", "de_DE.UTF-8")]), []);
-        assert_eq!(
-            with(&[("LANG", "de_DE.UTF-8"), ("LC_ALL", "C")]),
-            [("LC_ALL", "C.UTF-8")]
-        );
+        assert_eq!(with(&[("LANG", "de_DE.UTF-8"), ("LC_ALL", "C")]), [("LC_ALL", "C.UTF-8")]);
         assert_eq!(with(&[("LANG", "POSIX"), ("LC_CTYPE", "en_US.utf8")]), []);
         assert_eq!(with(&[("LANG", "C")]), [("LC_CTYPE", "C.UTF-8")]);
     }

@@ -43,36 +43,23 @@ impl Ledger {
                 let entry = self.0.remove(at);
                 let written = entry.written;
                 self.0.push(entry);
-                Known {
-                    written,
-                    remembered: true,
-                }
+                Known { written, remembered: true }
             }
             None => {
                 if self.0.len() >= ATTACHMENTS_REMEMBERED {
-                    let idle = self.0.iter().position(|entry| {
-                        entry.attached == 0 && entry.accepted.is_none_or(|at| at == entry.written)
-                    });
+                    let idle = self
+                        .0
+                        .iter()
+                        .position(|entry| entry.attached == 0 && entry.accepted.is_none_or(|at| at == entry.written));
                     if let Some(at) = idle {
                         self.0.remove(at);
                     }
                 }
-                self.0.push(Entry {
-                    id,
-                    accepted: None,
-                    written: 0,
-                    attached: 0,
-                });
-                Known {
-                    written: 0,
-                    remembered: false,
-                }
+                self.0.push(Entry { id, accepted: None, written: 0, attached: 0 });
+                Known { written: 0, remembered: false }
             }
         };
-        self.0
-            .last_mut()
-            .expect("an entry was pushed above")
-            .attached += 1;
+        self.0.last_mut().expect("an entry was pushed above").attached += 1;
         known
     }
 
@@ -85,12 +72,7 @@ impl Ledger {
 
     /// Accepts input of `length` bytes from `offset`, and returns how many of the first bytes were accepted before and
     /// must be skipped.
-    pub(super) fn accept(
-        &mut self,
-        id: AttachmentId,
-        offset: u64,
-        length: usize,
-    ) -> Result<usize, Gap> {
+    pub(super) fn accept(&mut self, id: AttachmentId, offset: u64, length: usize) -> Result<usize, Gap> {
         let Some(entry) = self.entry(id) else {
             return Ok(0);
         };
@@ -116,10 +98,7 @@ impl Ledger {
 
     /// Input of `id` below this offset was written.
     pub(super) fn written(&self, id: AttachmentId) -> u64 {
-        self.0
-            .iter()
-            .find(|entry| entry.id == id)
-            .map_or(0, |entry| entry.written)
+        self.0.iter().find(|entry| entry.id == id).map_or(0, |entry| entry.written)
     }
 
     /// Bytes of `id` that were accepted and not written.
@@ -144,32 +123,14 @@ mod tests {
     #[test]
     fn input_is_accepted_once_and_in_order() {
         let mut ledger = Ledger::default();
-        assert_eq!(
-            ledger.attach(id(1)),
-            Known {
-                written: 0,
-                remembered: false
-            }
-        );
+        assert_eq!(ledger.attach(id(1)), Known { written: 0, remembered: false });
         assert_eq!(ledger.accept(id(1), 0, 5), Ok(0));
         assert_eq!(ledger.accept(id(1), 0, 5), Ok(5));
         assert_eq!(ledger.accept(id(1), 3, 4), Ok(2));
-        assert_eq!(
-            ledger.accept(id(1), 9, 1),
-            Err(Gap {
-                offset: 9,
-                expected: 7
-            })
-        );
+        assert_eq!(ledger.accept(id(1), 9, 1), Err(Gap { offset: 9, expected: 7 }));
         assert_eq!(ledger.waiting(id(1)), 7);
         ledger.wrote(id(1), 5);
-        assert_eq!(
-            ledger.attach(id(1)),
-            Known {
-                written: 5,
-                remembered: true
-            }
-        );
+        assert_eq!(ledger.attach(id(1)), Known { written: 5, remembered: true });
         assert_eq!(ledger.accept(id(1), 5, 2), Ok(2));
     }
 
@@ -187,13 +148,7 @@ mod tests {
             }
         }
         // The first is attached, the second has input waiting: the third had to go.
-        assert_eq!(
-            ledger.attach(id(2)),
-            Known {
-                written: 0,
-                remembered: false
-            }
-        );
+        assert_eq!(ledger.attach(id(2)), Known { written: 0, remembered: false });
         assert_eq!(ledger.accept(id(2), 3, 2), Ok(0));
         assert_eq!(ledger.written(id(2)), 3);
         assert!(ledger.attach(id(0)).remembered);

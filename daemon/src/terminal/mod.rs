@@ -95,12 +95,8 @@ impl Terminal {
         let mut attachment = Attachment::new(Arc::clone(self), &attach, seat, read, known.written);
         self.settle().await;
         attachment.begin();
-        let attached = Attached {
-            terminal: self.id,
-            written: known.written,
-            remembered: known.remembered,
-            size: self.size(),
-        };
+        let attached =
+            Attached { terminal: self.id, written: known.written, remembered: known.remembered, size: self.size() };
         (attached, attachment)
     }
 
@@ -126,10 +122,7 @@ impl Terminal {
         let mut changed = self.shared.changed.subscribe();
         self.shared.ledger().attach(attachment);
         // Were this cancelled before, the ledger would count an attachment that never leaves.
-        let _seat = Sending {
-            terminal: self,
-            attachment,
-        };
+        let _seat = Sending { terminal: self, attachment };
         self.input(attachment, 0, bytes).await?;
         loop {
             changed.mark_unchanged();
@@ -139,8 +132,7 @@ impl Terminal {
                 return Ok(written);
             }
             if ended {
-                let message =
-                    format!("the terminal ended; {written} of {length} bytes were written");
+                let message = format!("the terminal ended; {written} of {length} bytes were written");
                 return Err(Failure::new(Code::Gone, message));
             }
             // The sender lives as long as this terminal.
@@ -169,12 +161,8 @@ impl Terminal {
     /// # Errors
     /// When no signal has that name, the terminal has ended, or the system refuses.
     pub async fn signal(&self, name: &str) -> Result<(), Failure> {
-        let signal = processes::named(name).ok_or_else(|| {
-            Failure::new(
-                Code::Invalid,
-                format!("there is no signal '{name}' to send"),
-            )
-        })?;
+        let signal = processes::named(name)
+            .ok_or_else(|| Failure::new(Code::Invalid, format!("there is no signal '{name}' to send")))?;
         self.pty.signal(signal).await
     }
 
@@ -250,9 +238,8 @@ impl Terminal {
                 .map_err(|_| Failure::new(Code::Gone, "the terminal has ended"))?;
             // Accepted and queued under one lock, so that the queue has the ledger's order.
             let mut ledger = self.shared.ledger();
-            let skipped = ledger
-                .accept(id, offset, length)
-                .map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
+            let skipped =
+                ledger.accept(id, offset, length).map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
             if skipped < length {
                 drop(permit.split(skipped));
                 let written = piece.split_off(skipped);

@@ -52,13 +52,7 @@ pub(super) struct Output {
 impl Output {
     /// No output yet, of a terminal that was born with this size.
     pub(super) fn new(size: Size) -> Self {
-        Output {
-            bytes: VecDeque::new(),
-            tail: 0,
-            resizes: VecDeque::new(),
-            forgotten: 0,
-            size_before: size,
-        }
+        Output { bytes: VecDeque::new(), tail: 0, resizes: VecDeque::new(), forgotten: 0, size_before: size }
     }
 
     /// Offset of the next byte to come.
@@ -82,23 +76,15 @@ impl Output {
         if self.resizes.len() == RESIZES_MAX {
             self.forget_resize();
         }
-        self.resizes.push_back(Resize {
-            offset: self.head(),
-            size,
-        });
+        self.resizes.push_back(Resize { offset: self.head(), size });
     }
 
     /// What is next at `position`, at most `max` bytes of it; the position moves past what is returned.
     pub(super) fn read(&self, position: &mut Position, max: usize) -> Next {
-        if position.offset < self.tail
-            || position.offset > self.head()
-            || position.resizes < self.forgotten
-        {
+        if position.offset < self.tail || position.offset > self.head() || position.resizes < self.forgotten {
             return Next::Lagged;
         }
-        let resize = self
-            .resizes
-            .get((position.resizes - self.forgotten) as usize);
+        let resize = self.resizes.get((position.resizes - self.forgotten) as usize);
         if let Some(resize) = resize.filter(|resize| resize.offset <= position.offset) {
             position.resizes += 1;
             return Next::Resize(resize.size);
@@ -133,9 +119,7 @@ impl Output {
             return None;
         }
         // Whether a resize at this very offset was seen is not known; seeing it again changes nothing.
-        let passed = self
-            .resizes
-            .partition_point(|resize| resize.offset < offset);
+        let passed = self.resizes.partition_point(|resize| resize.offset < offset);
         let size = match passed.checked_sub(1) {
             Some(last) => self.resizes[last].size,
             None => self.size_before,
@@ -154,11 +138,7 @@ impl Output {
     }
 
     fn forget_resizes(&mut self) {
-        while self
-            .resizes
-            .front()
-            .is_some_and(|resize| resize.offset < self.tail)
-        {
+        while self.resizes.front().is_some_and(|resize| resize.offset < self.tail) {
             self.forget_resize();
         }
     }
@@ -175,10 +155,7 @@ impl Output {
 mod tests {
     use super::*;
 
-    const START: Position = Position {
-        offset: 0,
-        resizes: 0,
-    };
+    const START: Position = Position { offset: 0, resizes: 0 };
     const BIRTH: Size = Size::cells(80, 24);
 
     #[test]
@@ -191,14 +168,8 @@ mod tests {
         let mut position = START;
         assert_eq!(output.read(&mut position, 1), Next::Bytes(0, "a".into()));
         assert_eq!(output.read(&mut position, 9), Next::Bytes(1, "b".into()));
-        assert_eq!(
-            output.read(&mut position, 9),
-            Next::Resize(Size::cells(90, 24))
-        );
-        assert_eq!(
-            output.read(&mut position, 9),
-            Next::Resize(Size::cells(91, 24))
-        );
+        assert_eq!(output.read(&mut position, 9), Next::Resize(Size::cells(90, 24)));
+        assert_eq!(output.read(&mut position, 9), Next::Resize(Size::cells(91, 24)));
         assert_eq!(output.read(&mut position, 9), Next::Bytes(2, "cd".into()));
         assert_eq!(output.read(&mut position, 9), Next::Nothing);
     }
@@ -211,10 +182,7 @@ mod tests {
         output.append(b"cd");
         let (mut position, size) = output.position(2).unwrap();
         assert_eq!(size, BIRTH);
-        assert_eq!(
-            output.read(&mut position, 9),
-            Next::Resize(Size::cells(90, 24))
-        );
+        assert_eq!(output.read(&mut position, 9), Next::Resize(Size::cells(90, 24)));
         let (mut position, size) = output.position(3).unwrap();
         assert_eq!(size, Size::cells(90, 24));
         assert_eq!(output.read(&mut position, 9), Next::Bytes(3, "d".into()));

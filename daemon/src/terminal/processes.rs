@@ -13,13 +13,7 @@ pub(super) fn groups(leader: Pid) -> BTreeSet<i32> {
     };
     processes
         .flatten()
-        .filter(|entry| {
-            entry
-                .file_name()
-                .to_string_lossy()
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-        })
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
         .filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok())
         .filter_map(|stat| group_and_session(&stat))
         .filter(|(_, of)| *of == session)
@@ -29,11 +23,7 @@ pub(super) fn groups(leader: Pid) -> BTreeSet<i32> {
 
 /// Sends a signal to each of these groups; those that are gone do not matter.
 pub(super) fn signal(groups: &BTreeSet<i32>, signal: Signal) {
-    for pid in groups
-        .iter()
-        .filter(|group| **group > 1)
-        .filter_map(|group| Pid::from_raw(*group))
-    {
+    for pid in groups.iter().filter(|group| **group > 1).filter_map(|group| Pid::from_raw(*group)) {
         let _ = kill_process_group(pid, signal);
     }
 }
@@ -69,10 +59,7 @@ mod tests {
 
     #[test]
     fn a_process_name_cannot_fool_the_reader() {
-        assert_eq!(
-            group_and_session("12 (a) S 1 99 99) R 1 5 6 7"),
-            Some((5, 6))
-        );
+        assert_eq!(group_and_session("12 (a) S 1 99 99) R 1 5 6 7"), Some((5, 6)));
         assert_eq!(group_and_session("12 (sh"), None);
     }
 }

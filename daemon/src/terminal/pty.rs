@@ -26,8 +26,7 @@ use keepline_protocol::record::Exit;
 use pty_process::{OwnedReadPty, OwnedWritePty};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcgetpgrp, tcsetattr,
-    tcsetwinsize,
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcgetpgrp, tcsetattr, tcsetwinsize,
 };
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::process::Child;
@@ -53,20 +52,13 @@ impl PtyIo {
     /// # Errors
     /// When the system gives no thread or no event queue.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        thread::Builder::new()
-            .name("pty-io".to_owned())
-            .spawn(move || {
-                let _ = runtime.block_on(stopped);
-            })?;
-        Ok(PtyIo {
-            handle,
-            _stop: stop,
-        })
+        thread::Builder::new().name("pty-io".to_owned()).spawn(move || {
+            let _ = runtime.block_on(stopped);
+        })?;
+        Ok(PtyIo { handle, _stop: stop })
     }
 }
 
@@ -127,18 +119,11 @@ struct Interrupt {
 
 impl Writer {
     /// Queues input, and says whether it interrupts. The permit, one per byte, comes free when it is written.
-    pub(super) fn input(
-        &self,
-        attachment: AttachmentId,
-        bytes: Bytes,
-        permit: OwnedSemaphorePermit,
-    ) -> bool {
+    pub(super) fn input(&self, attachment: AttachmentId, bytes: Bytes, permit: OwnedSemaphorePermit) -> bool {
         let interrupts = self.interrupts(&bytes);
         let number = self.interrupt.queued.fetch_add(1, Ordering::Relaxed);
         // The queue is gone when the terminal ended; the bytes then count as not written.
-        let _ = self
-            .queue
-            .send(Write::Input(number, attachment, bytes, permit));
+        let _ = self.queue.send(Write::Input(number, attachment, bytes, permit));
         if interrupts {
             self.interrupt.at.store(number, Ordering::Relaxed);
             self.interrupt.came.notify_one();
@@ -180,16 +165,8 @@ impl Pty {
         spawn: Spawn,
         listener: Arc<dyn Listener>,
     ) -> Result<(Pty, mpsc::Receiver<Job>), Failure> {
-        let started = io
-            .handle
-            .spawn(async move { start(&spawn, listener) })
-            .await;
-        started.unwrap_or_else(|_| {
-            Err(Failure::new(
-                Code::Failed,
-                "the thread that serves terminals has ended",
-            ))
-        })
+        let started = io.handle.spawn(async move { start(&spawn, listener) }).await;
+        started.unwrap_or_else(|_| Err(Failure::new(Code::Failed, "the thread that serves terminals has ended")))
     }
 
     /// The leader of the terminal's session.
@@ -216,35 +193,18 @@ impl Pty {
     pub(super) async fn signal(&self, signal: Signal) -> Result<(), Failure> {
         let (done, receiver) = oneshot::channel();
         let _ = self.commands.send(Command::Signal(signal, done));
-        receiver
-            .await
-            .unwrap_or_else(|_| Err(Failure::new(Code::Gone, "the terminal has ended")))
+        receiver.await.unwrap_or_else(|_| Err(Failure::new(Code::Gone, "the terminal has ended")))
     }
 }
 
-fn start(
-    spawn: &Spawn,
-    listener: Arc<dyn Listener>,
-) -> Result<(Pty, mpsc::Receiver<Job>), Failure> {
-    let no_pty = |error: &dyn std::fmt::Display| {
-        Failure::new(
-            Code::CannotStart,
-            format!("cannot open a terminal: {error}"),
-        )
-    };
+fn start(spawn: &Spawn, listener: Arc<dyn Listener>) -> Result<(Pty, mpsc::Receiver<Job>), Failure> {
+    let no_pty =
+        |error: &dyn std::fmt::Display| Failure::new(Code::CannotStart, format!("cannot open a terminal: {error}"));
     let program = Program::new(spawn)?;
     let name = program.name().to_owned();
     let (pty, pts) = pty_process::open().map_err(|error| no_pty(&error))?;
-    let Size {
-        cols,
-        rows,
-        x_pixels,
-        y_pixels,
-    } = spawn.size;
-    pty.resize(pty_process::Size::new_with_pixel(
-        rows, cols, x_pixels, y_pixels,
-    ))
-    .map_err(|error| no_pty(&error))?;
+    let Size { cols, rows, x_pixels, y_pixels } = spawn.size;
+    pty.resize(pty_process::Size::new_with_pixel(rows, cols, x_pixels, y_pixels)).map_err(|error| no_pty(&error))?;
     let mut modes = tcgetattr(&pts).map_err(|error| no_pty(&error))?;
     // Erasing a character in line mode erases all of its bytes.
     modes.input_modes |= InputModes::IUTF8;
@@ -252,28 +212,18 @@ fn start(
     // A second handle for what needs neither reading nor writing; like the first it is closed on exec.
     let control = rustix::io::fcntl_dupfd_cloexec(&pty, 3).map_err(|error| no_pty(&error))?;
     let control = Arc::new(control);
-    let child = program
-        .command
-        .spawn(pts)
-        .map_err(|error| Program::failure(&name, &error))?;
+    let child = program.command.spawn(pts).map_err(|error| Program::failure(&name, &error))?;
     let leader = child
         .id()
         .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
-        .ok_or_else(|| {
-            Failure::new(Code::CannotStart, format!("'{name}' ended before it began"))
-        })?;
+        .ok_or_else(|| Failure::new(Code::CannotStart, format!("'{name}' ended before it began")))?;
     crate::descriptors::restore(leader);
 
     let (reading, writing) = pty.into_split();
     let (commands, commands_received) = mpsc::unbounded_channel();
     let (queue, queued) = mpsc::unbounded_channel();
     let (jobs, jobs_received) = mpsc::channel(CHUNKS_WAITING);
-    let writer = Writer {
-        queue,
-        replies: Arc::default(),
-        control: Arc::clone(&control),
-        interrupt: Arc::default(),
-    };
+    let writer = Writer { queue, replies: Arc::default(), control: Arc::clone(&control), interrupt: Arc::default() };
     let write = tokio::spawn(write(
         writing,
         queued,
@@ -281,27 +231,12 @@ fn start(
         Arc::clone(&writer.interrupt),
         Arc::clone(&listener),
     ));
-    let read = Reading {
-        pty: reading,
-        control,
-        child,
-        leader,
-        commands: commands_received,
-        listener,
-        jobs,
-    };
+    let read = Reading { pty: reading, control, child, leader, commands: commands_received, listener, jobs };
     tokio::spawn(async move {
         read.run().await;
         write.abort();
     });
-    Ok((
-        Pty {
-            leader,
-            commands,
-            writer,
-        },
-        jobs_received,
-    ))
+    Ok((Pty { leader, commands, writer }, jobs_received))
 }
 
 struct Reading {
@@ -381,12 +316,8 @@ impl Reading {
     fn signal(&self, signal: Signal) -> Result<(), Failure> {
         // Without a foreground group the session's leader is meant.
         let group = tcgetpgrp(&self.control).unwrap_or(self.leader);
-        kill_process_group(group, signal).map_err(|error| {
-            Failure::new(
-                Code::Failed,
-                format!("the signal could not be sent: {error}"),
-            )
-        })
+        kill_process_group(group, signal)
+            .map_err(|error| Failure::new(Code::Failed, format!("the signal could not be sent: {error}")))
     }
 }
 

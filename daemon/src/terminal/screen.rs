@@ -31,10 +31,7 @@ impl Screen {
     /// An empty screen of this size, cut to the bounds.
     #[must_use]
     pub fn new(size: Size) -> Self {
-        Screen {
-            screen: keepline_screen::Screen::new(sized(size), Limits::default()),
-            through: 0,
-        }
+        Screen { screen: keepline_screen::Screen::new(sized(size), Limits::default()), through: 0 }
     }
 
     /// Takes the program's next bytes. No output of a program may end the daemon: when it finds a fault of the screen's,
@@ -49,10 +46,7 @@ impl Screen {
             self.screen = keepline_screen::Screen::new(size, limits);
             keepline_screen::Effects::default()
         });
-        Fed {
-            replies: effects.reply_bytes(),
-            effects: gathered(first, effects.events),
-        }
+        Fed { replies: effects.reply_bytes(), effects: gathered(first, effects.events) }
     }
 
     /// Gives the screen another size, cut to the bounds.
@@ -73,12 +67,7 @@ impl Screen {
     /// The size.
     pub(super) fn size(&self) -> Size {
         let size = self.screen.size();
-        Size {
-            cols: size.cols,
-            rows: size.rows,
-            x_pixels: size.x_pixels,
-            y_pixels: size.y_pixels,
-        }
+        Size { cols: size.cols, rows: size.rows, x_pixels: size.x_pixels, y_pixels: size.y_pixels }
     }
 
     /// Gives memory back that holds nothing.
@@ -90,9 +79,7 @@ impl Screen {
     /// does not fit a record leaves out history, then styles, then rows from the top.
     pub(super) fn snapshot(&self, history_lines: u32) -> Bytes {
         for lines in [history_lines, 0] {
-            let vt = self
-                .screen
-                .snapshot_vt(lines as usize, SNAPSHOT_HISTORY_MAX);
+            let vt = self.screen.snapshot_vt(lines as usize, SNAPSHOT_HISTORY_MAX);
             if vt.len() <= SNAPSHOT_MAX {
                 return vt.into();
             }
@@ -115,39 +102,23 @@ impl Screen {
 /// The size within the bounds.
 pub(super) fn fit(size: Size) -> Size {
     let fit = sized(size).fit();
-    Size {
-        cols: fit.cols,
-        rows: fit.rows,
-        ..size
-    }
+    Size { cols: fit.cols, rows: fit.rows, ..size }
 }
 
 fn sized(size: Size) -> keepline_screen::Size {
-    keepline_screen::Size {
-        cols: size.cols,
-        rows: size.rows,
-        x_pixels: size.x_pixels,
-        y_pixels: size.y_pixels,
-    }
+    keepline_screen::Size { cols: size.cols, rows: size.rows, x_pixels: size.x_pixels, y_pixels: size.y_pixels }
 }
 
 /// What of these goes to the graph; `first` is the offset of the first byte that was fed.
 fn gathered(first: u64, events: Vec<Occurrence>) -> Effects {
     let mut all = Effects::default();
     for Occurrence { at, event } in events {
-        let mut effects = Effects {
-            through: first + at as u64,
-            ..Effects::default()
-        };
+        let mut effects = Effects { through: first + at as u64, ..Effects::default() };
         match event {
             Event::Title(title) => effects.title = Some(title),
             Event::Cwd(cwd) => effects.cwd = Some(cwd),
             Event::Bell => effects.notices.push(Notice::bell()),
-            Event::Notification { title, body } => effects.notices.push(Notice {
-                title,
-                body,
-                level: Level::Info,
-            }),
+            Event::Notification { title, body } => effects.notices.push(Notice { title, body, level: Level::Info }),
             Event::Mark(_) | Event::Clipboard { .. } => continue,
         }
         all.add(effects);
@@ -182,21 +153,14 @@ mod tests {
     fn side_effects_have_their_offsets() {
         let mut screen = Screen::new(Size::cells(80, 24));
         screen.feed(b"12345");
-        let fed = screen
-            .feed(b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07tail");
+        let fed = screen.feed(b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07tail");
         let expected = Effects {
-            through: 5
-                + b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07".len()
-                    as u64,
+            through: 5 + b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07".len() as u64,
             title: Some("a title".to_owned()),
             cwd: Some("/srv".to_owned()),
             notices: vec![
                 Notice::bell(),
-                Notice {
-                    title: "done".to_owned(),
-                    body: "all".to_owned(),
-                    level: Level::Info,
-                },
+                Notice { title: "done".to_owned(), body: "all".to_owned(), level: Level::Info },
             ],
         };
         assert_eq!(fed.effects, expected);

@@ -25,12 +25,7 @@ pub(super) struct Seats {
 
 impl Seats {
     pub(super) fn new(size: Size) -> Self {
-        Seats {
-            seats: HashMap::new(),
-            next: 0,
-            pinned: None,
-            size,
-        }
+        Seats { seats: HashMap::new(), next: 0, pinned: None, size }
     }
 
     /// Takes a seat, and returns its number and where its reader notes the offset it has read.
@@ -38,11 +33,7 @@ impl Seats {
         let number = self.next;
         self.next += 1;
         let read = Arc::new(AtomicU64::new(0));
-        let seat = Seat {
-            vote: vote.filter(stated),
-            present: true,
-            read: Arc::clone(&read),
-        };
+        let seat = Seat { vote: vote.filter(stated), present: true, read: Arc::clone(&read) };
         self.seats.insert(number, seat);
         (number, read)
     }
@@ -83,31 +74,19 @@ impl Seats {
 
     /// Whether everybody has read everything below `head`.
     pub(super) fn caught_up(&self, head: u64) -> bool {
-        self.seats
-            .values()
-            .all(|seat| seat.read.load(Ordering::Relaxed) >= head)
+        self.seats.values().all(|seat| seat.read.load(Ordering::Relaxed) >= head)
     }
 
     /// The least columns and the least rows, each by itself; without votes the size stays.
     fn smallest(&self) -> Size {
-        let votes = || {
-            self.seats
-                .values()
-                .filter(|seat| seat.present)
-                .filter_map(|seat| seat.vote)
-        };
+        let votes = || self.seats.values().filter(|seat| seat.present).filter_map(|seat| seat.vote);
         let (Some(narrowest), Some(lowest)) = (
             votes().min_by_key(|size| (size.cols, size.x_pixels)),
             votes().min_by_key(|size| (size.rows, size.y_pixels)),
         ) else {
             return self.size;
         };
-        fit(Size {
-            cols: narrowest.cols,
-            rows: lowest.rows,
-            x_pixels: narrowest.x_pixels,
-            y_pixels: lowest.y_pixels,
-        })
+        fit(Size { cols: narrowest.cols, rows: lowest.rows, x_pixels: narrowest.x_pixels, y_pixels: lowest.y_pixels })
     }
 }
 

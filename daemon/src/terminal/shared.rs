@@ -59,10 +59,7 @@ impl Shared {
     pub(super) fn new(size: Size) -> Self {
         Shared {
             output: Mutex::new(Output::new(size)),
-            parsed: Mutex::new(Parsed {
-                screen: Screen::new(size),
-                resizes: 0,
-            }),
+            parsed: Mutex::new(Parsed { screen: Screen::new(size), resizes: 0 }),
             ledger: Mutex::default(),
             seats: Mutex::new(Seats::new(size)),
             room: Arc::new(Semaphore::new(INPUT_WAITING_MAX)),
@@ -97,10 +94,7 @@ impl Shared {
         let parsed = lock(&self.parsed);
         let vt = parsed.screen.snapshot(history_lines);
         Snapshot {
-            position: Position {
-                offset: parsed.screen.through(),
-                resizes: parsed.resizes,
-            },
+            position: Position { offset: parsed.screen.through(), resizes: parsed.resizes },
             size: parsed.screen.size(),
             vt,
         }
@@ -108,8 +102,7 @@ impl Shared {
 
     /// Wakes whoever waits for something new.
     pub(super) fn wake(&self) {
-        self.changed
-            .send_modify(|count| *count = count.wrapping_add(1));
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Somebody interrupted the program: who has much output before them does not want to see it any more.

@@ -44,20 +44,11 @@ fn attachment(n: u8) -> AttachmentId {
 }
 
 fn attach(n: u8) -> Attach {
-    Attach {
-        attachment: attachment(n),
-        size: Some(SIZE),
-        observer: false,
-        from_offset: None,
-        history: None,
-    }
+    Attach { attachment: attachment(n), size: Some(SIZE), observer: false, from_offset: None, history: None }
 }
 
 fn from_start(n: u8) -> Attach {
-    Attach {
-        from_offset: Some(0),
-        ..attach(n)
-    }
+    Attach { from_offset: Some(0), ..attach(n) }
 }
 
 /// What an attachment gave, put together.
@@ -98,11 +89,7 @@ impl Got {
     }
 
     fn text(&self) -> String {
-        let mut all: Vec<u8> = self
-            .snapshots
-            .last()
-            .map(|(_, vt)| vt.to_vec())
-            .unwrap_or_default();
+        let mut all: Vec<u8> = self.snapshots.last().map(|(_, vt)| vt.to_vec()).unwrap_or_default();
         all.extend_from_slice(&self.output);
         String::from_utf8_lossy(&all).into_owned()
     }
@@ -131,9 +118,7 @@ async fn pull_all(from: &mut Attachment) -> Got {
 
 async fn end_of(terminal: &Terminal) -> Exit {
     let mut exited = terminal.exited();
-    let exit = timeout(LONG, exited.wait_for(Option::is_some))
-        .await
-        .expect("the terminal ends");
+    let exit = timeout(LONG, exited.wait_for(Option::is_some)).await.expect("the terminal ends");
     exit.unwrap().clone().unwrap()
 }
 
@@ -146,60 +131,29 @@ async fn wait_for_screen(terminal: &Terminal, what: &str, shown: impl Fn(&[Strin
             let _ = timeout(Duration::from_millis(5), changed.changed()).await;
         }
     });
-    assert!(
-        waited.await.is_ok(),
-        "{what}: {:?}",
-        terminal.read(false).rows
-    );
+    assert!(waited.await.is_ok(), "{what}: {:?}", terminal.read(false).rows);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shell_answers_and_its_end_is_the_last_record() {
     let (_io, terminal) = start(&["/bin/sh"]).await;
     let (attached, mut attachment) = terminal.attach(attach(1)).await;
-    assert_eq!(
-        (attached.written, attached.remembered, attached.size),
-        (0, false, SIZE)
-    );
+    assert_eq!((attached.written, attached.remembered, attached.size), (0, false, SIZE));
     let mut got = Got::default();
-    attachment
-        .hand()
-        .input(0, Bytes::from_static(b"echo $((6*7))\n"))
-        .await
-        .unwrap();
-    pull(&mut attachment, &mut got, "42", |got| {
-        got.text().contains("42\r\n")
-    })
-    .await;
-    attachment
-        .hand()
-        .input(14, Bytes::from_static(b"exit 5\n"))
-        .await
-        .unwrap();
-    pull(&mut attachment, &mut got, "the end", |got| {
-        got.exit.is_some()
-    })
-    .await;
+    attachment.hand().input(0, Bytes::from_static(b"echo $((6*7))\n")).await.unwrap();
+    pull(&mut attachment, &mut got, "42", |got| got.text().contains("42\r\n")).await;
+    attachment.hand().input(14, Bytes::from_static(b"exit 5\n")).await.unwrap();
+    pull(&mut attachment, &mut got, "the end", |got| got.exit.is_some()).await;
     assert_eq!(got.exit, Some(Exit::Status(5)));
     assert_eq!(got.acknowledged, 21);
     assert!(attachment.next(1000).is_none());
     assert_eq!(end_of(&terminal).await, Exit::Status(5));
     // An ended terminal is readable, and can be attached to.
-    assert!(
-        terminal
-            .read(false)
-            .rows
-            .iter()
-            .any(|row| row.ends_with("42"))
-    );
+    assert!(terminal.read(false).rows.iter().any(|row| row.ends_with("42")));
     let (_, mut late) = terminal.attach(attach(2)).await;
     let got = pull_all(&mut late).await;
     assert!(got.text().contains("42"));
-    let refused = attachment
-        .hand()
-        .input(21, Bytes::from_static(b"x"))
-        .await
-        .unwrap_err();
+    let refused = attachment.hand().input(21, Bytes::from_static(b"x")).await.unwrap_err();
     assert_eq!(refused.code, Code::Gone);
 }
 
@@ -208,63 +162,36 @@ async fn output_is_counted_from_birth_and_can_be_resumed() {
     let (_io, terminal) = sh("printf 'one\\n'; printf 'two\\n'; read x; printf 'three\\n'").await;
     let (_, mut whole) = terminal.attach(from_start(1)).await;
     let mut got = Got::default();
-    pull(&mut whole, &mut got, "ten bytes", |got| {
-        got.output.len() == 10
-    })
-    .await;
+    pull(&mut whole, &mut got, "ten bytes", |got| got.output.len() == 10).await;
     assert_eq!(got.output, b"one\r\ntwo\r\n");
-    let (_, mut resumed) = terminal
-        .attach(Attach {
-            from_offset: Some(7),
-            ..attach(2)
-        })
-        .await;
-    terminal
-        .send(attachment(9), Bytes::from_static(b"\n"))
-        .await
-        .unwrap();
+    let (_, mut resumed) = terminal.attach(Attach { from_offset: Some(7), ..attach(2) }).await;
+    terminal.send(attachment(9), Bytes::from_static(b"\n")).await.unwrap();
     let rest = pull_all(&mut resumed).await;
-    assert_eq!(
-        (rest.offset, &rest.output[..]),
-        (Some(7), &b"o\r\n\r\nthree\r\n"[..])
-    );
+    assert_eq!((rest.offset, &rest.output[..]), (Some(7), &b"o\r\n\r\nthree\r\n"[..]));
     assert!(rest.snapshots.is_empty());
     // An offset that was never given is answered with a snapshot.
-    let (_, mut beyond) = terminal
-        .attach(Attach {
-            from_offset: Some(1 << 40),
-            ..attach(3)
-        })
-        .await;
+    let (_, mut beyond) = terminal.attach(Attach { from_offset: Some(1 << 40), ..attach(3) }).await;
     let got = pull_all(&mut beyond).await;
     assert_eq!(got.snapshots.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_and_what_follows_is_what_the_terminal_shows() {
-    let script = "for i in $(seq 400); do printf '\\033[3%dmline %d \\033[4munder\\033[m\\r\\n' $((i % 8)) $i; done; read x";
+    let script =
+        "for i in $(seq 400); do printf '\\033[3%dmline %d \\033[4munder\\033[m\\r\\n' $((i % 8)) $i; done; read x";
     let (_io, terminal) = sh(script).await;
     let mut all = Vec::new();
     for n in 0..6 {
         let (_, attachment) = terminal.attach(attach(n)).await;
         let mut got = Got::default();
         let mut attachment = attachment;
-        pull(&mut attachment, &mut got, "a snapshot", |got| {
-            !got.snapshots.is_empty()
-        })
-        .await;
+        pull(&mut attachment, &mut got, "a snapshot", |got| !got.snapshots.is_empty()).await;
         all.push((attachment, got));
     }
-    terminal
-        .send(attachment(9), Bytes::from_static(b"\n"))
-        .await
-        .unwrap();
+    terminal.send(attachment(9), Bytes::from_static(b"\n")).await.unwrap();
     end_of(&terminal).await;
     for (mut attachment, mut got) in all {
-        pull(&mut attachment, &mut got, "the end", |got| {
-            got.exit.is_some()
-        })
-        .await;
+        pull(&mut attachment, &mut got, "the end", |got| got.exit.is_some()).await;
         let mut screen = Screen::new(SIZE);
         screen.feed(&got.snapshots[0].1);
         screen.feed(&got.output);
@@ -277,20 +204,12 @@ async fn a_snapshot_and_what_follows_is_what_the_terminal_shows() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_never_reads_lags_and_stalls_nobody() {
-    let (_io, terminal) = sh(
-        "read x; yes 0123456789012345678901234567890123456789012345678 | head -100000; echo done",
-    )
-    .await;
+    let (_io, terminal) =
+        sh("read x; yes 0123456789012345678901234567890123456789012345678 | head -100000; echo done").await;
     let (_, mut idle) = terminal.attach(attach(1)).await;
-    assert!(matches!(
-        idle.next(100),
-        Some(Record::Snapshot { through: 0, .. })
-    ));
+    assert!(matches!(idle.next(100), Some(Record::Snapshot { through: 0, .. })));
     let (_, mut busy) = terminal.attach(from_start(2)).await;
-    terminal
-        .send(attachment(9), Bytes::from_static(b"\n"))
-        .await
-        .unwrap();
+    terminal.send(attachment(9), Bytes::from_static(b"\n")).await.unwrap();
     let mut got = Got::default();
     let mut total = 0;
     timeout(LONG, async {
@@ -314,15 +233,8 @@ async fn who_never_reads_lags_and_stalls_nobody() {
     assert_eq!(got.snapshots.len(), 1);
     assert!(got.snapshots[0].0 > 5_000_000);
     assert!(got.text().contains("done"));
-    let history = got.snapshots[0]
-        .1
-        .windows(8)
-        .filter(|bytes| bytes == b"01234567")
-        .count();
-    assert!(
-        history > 500,
-        "the history that was missed is in the snapshot: {history}"
-    );
+    let history = got.snapshots[0].1.windows(8).filter(|bytes| bytes == b"01234567").count();
+    assert!(history > 500, "the history that was missed is in the snapshot: {history}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -330,79 +242,26 @@ async fn input_is_written_exactly_once() {
     let (_io, terminal) = sh("stty -echo; echo ready; cat").await;
     let (_, mut first) = terminal.attach(attach(1)).await;
     let mut got = Got::default();
-    pull(&mut first, &mut got, "ready", |got| {
-        got.text().contains("ready")
-    })
-    .await;
-    first
-        .hand()
-        .input(0, Bytes::from_static(b"abc\n"))
-        .await
-        .unwrap();
-    first
-        .hand()
-        .input(0, Bytes::from_static(b"abc\n"))
-        .await
-        .unwrap();
-    first
-        .hand()
-        .input(2, Bytes::from_static(b"c\ndef\n"))
-        .await
-        .unwrap();
-    let gap = first
-        .hand()
-        .input(100, Bytes::from_static(b"x"))
-        .await
-        .unwrap_err();
+    pull(&mut first, &mut got, "ready", |got| got.text().contains("ready")).await;
+    first.hand().input(0, Bytes::from_static(b"abc\n")).await.unwrap();
+    first.hand().input(0, Bytes::from_static(b"abc\n")).await.unwrap();
+    first.hand().input(2, Bytes::from_static(b"c\ndef\n")).await.unwrap();
+    let gap = first.hand().input(100, Bytes::from_static(b"x")).await.unwrap_err();
     assert_eq!(gap.code, Code::Invalid);
-    pull(&mut first, &mut got, "acknowledgement", |got| {
-        got.acknowledged == 8
-    })
-    .await;
+    pull(&mut first, &mut got, "acknowledgement", |got| got.acknowledged == 8).await;
     drop(first);
     let (attached, mut second) = terminal.attach(attach(1)).await;
     assert_eq!((attached.written, attached.remembered), (8, true));
-    second
-        .hand()
-        .input(4, Bytes::from_static(b"def\nlast\n"))
-        .await
-        .unwrap();
-    assert_eq!(
-        terminal
-            .send(attachment(5), Bytes::from_static(b"sent\n"))
-            .await,
-        Ok(5)
-    );
-    assert_eq!(
-        terminal
-            .send(attachment(5), Bytes::from_static(b"sent\n"))
-            .await,
-        Ok(5)
-    );
-    second
-        .hand()
-        .input(13, Bytes::from_static(b"\x04"))
-        .await
-        .unwrap();
+    second.hand().input(4, Bytes::from_static(b"def\nlast\n")).await.unwrap();
+    assert_eq!(terminal.send(attachment(5), Bytes::from_static(b"sent\n")).await, Ok(5));
+    assert_eq!(terminal.send(attachment(5), Bytes::from_static(b"sent\n")).await, Ok(5));
+    second.hand().input(13, Bytes::from_static(b"\x04")).await.unwrap();
     let mut got = Got::default();
     pull(&mut second, &mut got, "the end", |got| got.exit.is_some()).await;
     let rows = terminal.read(false).rows;
     assert_eq!(&rows[..6], ["ready", "abc", "def", "last", "sent", ""]);
-    let (_, observer) = terminal
-        .attach(Attach {
-            observer: true,
-            ..attach(8)
-        })
-        .await;
-    assert_eq!(
-        observer
-            .hand()
-            .input(0, Bytes::from_static(b"x"))
-            .await
-            .unwrap_err()
-            .code,
-        Code::Refused
-    );
+    let (_, observer) = terminal.attach(Attach { observer: true, ..attach(8) }).await;
+    assert_eq!(observer.hand().input(0, Bytes::from_static(b"x")).await.unwrap_err().code, Code::Refused);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -410,15 +269,9 @@ async fn a_large_paste_waits_for_room_and_arrives_whole() {
     let (_io, terminal) = sh("stty raw -echo; printf ready; head -c 1000000 | cksum").await;
     let (_, mut typing) = terminal.attach(attach(1)).await;
     let mut got = Got::default();
-    pull(&mut typing, &mut got, "ready", |got| {
-        got.text().contains("ready")
-    })
-    .await;
+    pull(&mut typing, &mut got, "ready", |got| got.text().contains("ready")).await;
     let paste: Vec<u8> = (0..1_000_000u32).map(|n| b'a' + (n % 23) as u8).collect();
-    timeout(LONG, typing.hand().input(0, paste.into()))
-        .await
-        .expect("the paste is taken")
-        .unwrap();
+    timeout(LONG, typing.hand().input(0, paste.into())).await.expect("the paste is taken").unwrap();
     pull(&mut typing, &mut got, "the end", |got| got.exit.is_some()).await;
     assert_eq!(got.acknowledged, 1_000_000);
     assert!(got.text().contains(" 1000000"), "{}", got.text());
@@ -426,77 +279,34 @@ async fn a_large_paste_waits_for_room_and_arrives_whole() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_smallest_vote_is_the_size_and_is_told_in_order() {
-    let (_io, terminal) =
-        sh("trap 'stty size' WINCH; echo ready; while :; do read x && exit; done").await;
-    let (attached, mut large) = terminal
-        .attach(Attach {
-            size: Some(Size::cells(100, 40)),
-            ..attach(1)
-        })
-        .await;
+    let (_io, terminal) = sh("trap 'stty size' WINCH; echo ready; while :; do read x && exit; done").await;
+    let (attached, mut large) = terminal.attach(Attach { size: Some(Size::cells(100, 40)), ..attach(1) }).await;
     assert_eq!(attached.size, Size::cells(100, 40));
     let mut got = Got::default();
-    pull(&mut large, &mut got, "ready", |got| {
-        got.text().contains("ready")
-    })
-    .await;
+    pull(&mut large, &mut got, "ready", |got| got.text().contains("ready")).await;
     assert_eq!(got.sizes, [], "it has the size it asked for");
-    let (attached, small) = terminal
-        .attach(Attach {
-            size: Some(Size::cells(60, 50)),
-            ..attach(2)
-        })
-        .await;
+    let (attached, small) = terminal.attach(Attach { size: Some(Size::cells(60, 50)), ..attach(2) }).await;
     assert_eq!(attached.size, Size::cells(60, 40));
-    pull(&mut large, &mut got, "the size", |got| {
-        got.sizes == [Size::cells(60, 40)]
-    })
-    .await;
-    pull(&mut large, &mut got, "the program's size", |got| {
-        got.text().contains("40 60")
-    })
-    .await;
-    let (_, mut observer) = terminal
-        .attach(Attach {
-            size: Some(Size::cells(10, 10)),
-            observer: true,
-            ..attach(3)
-        })
-        .await;
+    pull(&mut large, &mut got, "the size", |got| got.sizes == [Size::cells(60, 40)]).await;
+    pull(&mut large, &mut got, "the program's size", |got| got.text().contains("40 60")).await;
+    let (_, mut observer) =
+        terminal.attach(Attach { size: Some(Size::cells(10, 10)), observer: true, ..attach(3) }).await;
     assert!(matches!(observer.next(1000), Some(Record::Size(size)) if size == Size::cells(60, 40)));
     assert!(matches!(observer.next(1000), Some(Record::Snapshot { .. })));
     small.hand().vote(Size::cells(70, 30)).await;
     assert_eq!(terminal.size(), Size::cells(70, 30));
     drop(small);
-    pull(&mut large, &mut got, "the larger size", |got| {
-        got.sizes.last() == Some(&Size::cells(100, 40))
-    })
-    .await;
+    pull(&mut large, &mut got, "the larger size", |got| got.sizes.last() == Some(&Size::cells(100, 40))).await;
     terminal.pin(Some(Size::cells(90, 20))).await;
     assert_eq!(terminal.read(false).size, Size::cells(90, 20));
     terminal.pin(None).await;
     large.hand().set_present(false).await;
-    assert_eq!(
-        terminal.size(),
-        Size::cells(100, 40),
-        "without votes the size stays"
-    );
+    assert_eq!(terminal.size(), Size::cells(100, 40), "without votes the size stays");
     // Who resumes from before the resizes gets them where they were.
-    let (_, mut resumed) = terminal
-        .attach(Attach {
-            size: None,
-            ..from_start(4)
-        })
-        .await;
+    let (_, mut resumed) = terminal.attach(Attach { size: None, ..from_start(4) }).await;
     let mut again = Got::default();
-    pull(&mut resumed, &mut again, "all sizes", |got| {
-        got.sizes.len() >= 7
-    })
-    .await;
-    assert_eq!(
-        again.sizes[..3],
-        [SIZE, Size::cells(100, 40), Size::cells(60, 40)]
-    );
+    pull(&mut resumed, &mut again, "all sizes", |got| got.sizes.len() >= 7).await;
+    assert_eq!(again.sizes[..3], [SIZE, Size::cells(100, 40), Size::cells(60, 40)]);
     assert_eq!(again.sizes.last(), Some(&Size::cells(100, 40)));
 }
 
@@ -504,10 +314,7 @@ async fn the_smallest_vote_is_the_size_and_is_told_in_order() {
 async fn signals_and_exits_are_told_apart() {
     let (_io, terminal) = sh("echo ready; exec sleep 1000").await;
     wait_for_screen(&terminal, "ready", |rows| rows[0] == "ready").await;
-    assert_eq!(
-        terminal.signal("NONSENSE").await.unwrap_err().code,
-        Code::Invalid
-    );
+    assert_eq!(terminal.signal("NONSENSE").await.unwrap_err().code, Code::Invalid);
     terminal.signal("TERM").await.unwrap();
     assert_eq!(end_of(&terminal).await, Exit::Signal(15));
     assert_eq!(terminal.signal("TERM").await.unwrap_err().code, Code::Gone);
@@ -518,11 +325,13 @@ async fn signals_and_exits_are_told_apart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_ends_even_who_does_not_listen() {
-    let (_io, terminal) = start(&["/bin/bash", "-c", "trap '' HUP TERM; set -m; (trap '' HUP; sleep 1000) & echo ready; while :; do sleep 1000; done"]).await;
-    wait_for_screen(&terminal, "ready", |rows| {
-        rows.iter().any(|row| row.contains("ready"))
-    })
+    let (_io, terminal) = start(&[
+        "/bin/bash",
+        "-c",
+        "trap '' HUP TERM; set -m; (trap '' HUP; sleep 1000) & echo ready; while :; do sleep 1000; done",
+    ])
     .await;
+    wait_for_screen(&terminal, "ready", |rows| rows.iter().any(|row| row.contains("ready"))).await;
     let leader = terminal.pty.leader();
     assert!(super::processes::groups(leader).len() >= 2);
     timeout(LONG, terminal.close()).await.expect("it ends");
@@ -538,8 +347,7 @@ async fn closing_ends_even_who_does_not_listen() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_wakes_who_is_stopped() {
-    let (_io, terminal) =
-        sh("trap 'echo bye; exit 4' HUP; echo ready; kill -STOP $$; sleep 1000").await;
+    let (_io, terminal) = sh("trap 'echo bye; exit 4' HUP; echo ready; kill -STOP $$; sleep 1000").await;
     wait_for_screen(&terminal, "ready", |rows| rows[0] == "ready").await;
     let stat = format!("/proc/{}/stat", terminal.pid());
     let stopped = async {
@@ -567,7 +375,14 @@ async fn less_survives_cell_for_cell() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("coloured");
     let lines: String = (0..500)
-        .map(|n| format!("\x1b[{};4{}mline {n}\x1b[m \x1b[38;5;{}mand \u{4e16}\u{754c} \x1b[4:3mmore\x1b[m\n", n % 9, n % 8, n % 256))
+        .map(|n| {
+            format!(
+                "\x1b[{};4{}mline {n}\x1b[m \x1b[38;5;{}mand \u{4e16}\u{754c} \x1b[4:3mmore\x1b[m\n",
+                n % 9,
+                n % 8,
+                n % 256
+            )
+        })
         .collect();
     std::fs::write(&file, lines).unwrap();
     let mut spawn = spawn_of(&["less", "-R", file.to_str().unwrap()]);
@@ -576,25 +391,15 @@ async fn less_survives_cell_for_cell() {
     let terminal = Terminal::spawn(&io, spawn).await.unwrap();
     let (_, mut first) = terminal.attach(from_start(1)).await;
     wait_for_screen(&terminal, "less", |rows| rows[22].starts_with("line 22")).await;
-    first
-        .hand()
-        .input(0, Bytes::from_static(b" jj/line 77\n"))
-        .await
-        .unwrap();
-    wait_for_screen(&terminal, "found", |rows| {
-        rows[0].starts_with("line 77") && rows[23] == ":"
-    })
-    .await;
+    first.hand().input(0, Bytes::from_static(b" jj/line 77\n")).await.unwrap();
+    wait_for_screen(&terminal, "found", |rows| rows[0].starts_with("line 77") && rows[23] == ":").await;
 
     let (_, mut second) = terminal.attach(attach(2)).await;
     let Some(Record::Snapshot { through, vt }) = second.next(1000) else {
         panic!("a snapshot comes first");
     };
     let mut got = Got::default();
-    pull(&mut first, &mut got, "all output", |got| {
-        got.output.len() as u64 >= through
-    })
-    .await;
+    pull(&mut first, &mut got, "all output", |got| got.output.len() as u64 >= through).await;
     let mut never_cut = Screen::new(SIZE);
     never_cut.feed(&got.output[..through as usize]);
     let mut restored = Screen::new(SIZE);
@@ -607,16 +412,10 @@ async fn less_survives_cell_for_cell() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_environment_is_a_terminals_own() {
-    let mut spawn = spawn_of(&[
-        "/bin/sh",
-        "-c",
-        "env; echo \"cwd $(pwd)\"; tty; stty -a; ls -l /proc/self/fd; echo end",
-    ]);
+    let mut spawn =
+        spawn_of(&["/bin/sh", "-c", "env; echo \"cwd $(pwd)\"; tty; stty -a; ls -l /proc/self/fd; echo end"]);
     spawn.size = Size::cells(200, 200);
-    spawn.env = vec![
-        ("EXTRA".to_owned(), "1".to_owned()),
-        ("NO_COLOR_X".to_owned(), "1".to_owned()),
-    ];
+    spawn.env = vec![("EXTRA".to_owned(), "1".to_owned()), ("NO_COLOR_X".to_owned(), "1".to_owned())];
     let io = PtyIo::start().unwrap();
     let other = Terminal::spawn(&io, spawn_of(&["/bin/cat"])).await.unwrap();
     let terminal = Terminal::spawn(&io, spawn).await.unwrap();
@@ -630,22 +429,13 @@ async fn the_environment_is_a_terminals_own() {
         "cwd /",
         &format!("KEEPLINE_TERMINAL_ID={}", terminal.id()),
     ] {
-        assert!(
-            rows.iter().any(|row| row == expected),
-            "{expected} in {rows:?}"
-        );
+        assert!(rows.iter().any(|row| row == expected), "{expected} in {rows:?}");
     }
     assert!(!rows.iter().any(|row| row.starts_with("NO_COLOR=")));
     assert!(rows.iter().any(|row| row.starts_with("/dev/pts/")));
     assert!(rows.iter().any(|row| row.contains(" iutf8")));
-    assert!(
-        !rows.iter().any(|row| row.contains("ptmx")),
-        "no PTY leaks into a program: {rows:?}"
-    );
-    assert!(
-        !rows.iter().any(|row| row.contains("eventpoll")),
-        "{rows:?}"
-    );
+    assert!(!rows.iter().any(|row| row.contains("ptmx")), "no PTY leaks into a program: {rows:?}");
+    assert!(!rows.iter().any(|row| row.contains("eventpoll")), "{rows:?}");
     drop(other);
 }
 
@@ -655,21 +445,11 @@ async fn the_login_shell_is_the_default() {
     spawn.cwd = None;
     let io = PtyIo::start().unwrap();
     let terminal = Terminal::spawn(&io, spawn).await.unwrap();
-    terminal
-        .send(
-            attachment(1),
-            Bytes::from_static(b"echo \"<$0> <$PWD>\"; exit\n"),
-        )
-        .await
-        .unwrap();
+    terminal.send(attachment(1), Bytes::from_static(b"echo \"<$0> <$PWD>\"; exit\n")).await.unwrap();
     end_of(&terminal).await;
     let rows = terminal.read(false).rows;
     let home = std::env::var("HOME").unwrap();
-    assert!(
-        rows.iter()
-            .any(|row| row.starts_with("<-") && row.ends_with(&format!("<{home}>"))),
-        "{rows:?}"
-    );
+    assert!(rows.iter().any(|row| row.starts_with("<-") && row.ends_with(&format!("<{home}>"))), "{rows:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -680,43 +460,28 @@ async fn what_cannot_start_says_why() {
     std::fs::write(&plain, "no program").unwrap();
     let failure = |spawn: Spawn| {
         let io = &io;
-        async move {
-            Terminal::spawn(io, spawn)
-                .await
-                .err()
-                .expect("it cannot start")
-        }
+        async move { Terminal::spawn(io, spawn).await.err().expect("it cannot start") }
     };
     let missing = failure(spawn_of(&["no-such-program-here"])).await;
     assert_eq!(
         (missing.code, &missing.message[..]),
-        (
-            Code::NoSuchProgram,
-            "there is no program 'no-such-program-here'"
-        )
+        (Code::NoSuchProgram, "there is no program 'no-such-program-here'")
     );
-    assert_eq!(
-        failure(spawn_of(&[plain.to_str().unwrap()])).await.code,
-        Code::CannotStart
-    );
+    assert_eq!(failure(spawn_of(&[plain.to_str().unwrap()])).await.code, Code::CannotStart);
     assert_eq!(failure(spawn_of(&["a\0b"])).await.code, Code::Invalid);
-    let nowhere = Spawn {
-        cwd: Some("/no/such/place".to_owned()),
-        ..spawn_of(&["/bin/sh"])
-    };
+    let nowhere = Spawn { cwd: Some("/no/such/place".to_owned()), ..spawn_of(&["/bin/sh"]) };
     let nowhere = failure(nowhere).await;
     assert_eq!(
         (nowhere.code, &nowhere.message[..]),
-        (
-            Code::Invalid,
-            "there is no directory '/no/such/place' to start in"
-        )
+        (Code::Invalid, "there is no directory '/no/such/place' to start in")
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_is_answered_once_without_anybody_attached() {
-    let (_io, terminal) = sh("stty raw -echo min 0 time 100; printf '\\033[5n'; head -c 4 | od -An -c; stty time 5; head -c 9 | wc -c").await;
+    let (_io, terminal) =
+        sh("stty raw -echo min 0 time 100; printf '\\033[5n'; head -c 4 | od -An -c; stty time 5; head -c 9 | wc -c")
+            .await;
     end_of(&terminal).await;
     let rows = terminal.read(false).rows.join("\n");
     assert!(rows.contains("033   [   0   n"), "{rows}");
@@ -731,33 +496,18 @@ async fn an_interrupt_drops_the_output_that_waits_and_nobody_elses() {
     let (_, mut slow) = terminal.attach(from_start(1)).await;
     let (_, mut quick) = terminal.attach(from_start(2)).await;
     let mut got = Got::default();
-    pull(&mut quick, &mut got, "all output", |got| {
-        got.output.ends_with(b"end\r\n")
-    })
-    .await;
+    pull(&mut quick, &mut got, "all output", |got| got.output.ends_with(b"end\r\n")).await;
     let hand = quick.hand();
     hand.input(0, Bytes::from(vec![b'a'; 3_000])).await.unwrap();
-    hand.input(3_000, Bytes::from_static(b"\x03"))
-        .await
-        .unwrap();
+    hand.input(3_000, Bytes::from_static(b"\x03")).await.unwrap();
     pull(&mut quick, &mut got, "the interrupt", |got| {
         got.output.ends_with(b"interrupted\r\n") && got.acknowledged == 3_001
     })
     .await;
-    assert!(
-        got.snapshots.is_empty(),
-        "who had read everything goes on untouched"
-    );
+    assert!(got.snapshots.is_empty(), "who had read everything goes on untouched");
     let mut late = Got::default();
-    pull(&mut slow, &mut late, "a snapshot", |late| {
-        !late.snapshots.is_empty()
-    })
-    .await;
-    assert!(
-        late.output.is_empty(),
-        "{} bytes came first",
-        late.output.len()
-    );
+    pull(&mut slow, &mut late, "a snapshot", |late| !late.snapshots.is_empty()).await;
+    assert!(late.output.is_empty(), "{} bytes came first", late.output.len());
     assert_eq!(late.snapshots.len(), 1);
     terminal.close().await;
 }
@@ -766,21 +516,10 @@ async fn an_interrupt_drops_the_output_that_waits_and_nobody_elses() {
 async fn titles_come_out() {
     let (_io, terminal) = sh("printf '\\033]0;a title\\007'; read x; printf '\\033]0;\\007'").await;
     let mut affected = terminal.effects().subscribe();
-    let titled = |title: &'static str| {
-        move |effects: &crate::session::Effects| effects.title.as_deref() == Some(title)
-    };
-    timeout(LONG, affected.wait_for(titled("a title")))
-        .await
-        .unwrap()
-        .unwrap();
-    terminal
-        .send(attachment(1), Bytes::from_static(b"\n"))
-        .await
-        .unwrap();
-    timeout(LONG, affected.wait_for(titled("")))
-        .await
-        .unwrap()
-        .unwrap();
+    let titled = |title: &'static str| move |effects: &crate::session::Effects| effects.title.as_deref() == Some(title);
+    timeout(LONG, affected.wait_for(titled("a title"))).await.unwrap().unwrap();
+    terminal.send(attachment(1), Bytes::from_static(b"\n")).await.unwrap();
+    timeout(LONG, affected.wait_for(titled(""))).await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -788,29 +527,16 @@ async fn memory_is_given_back_when_all_is_quiet() {
     let (_io, terminal) = sh("head -c 2000000 /dev/zero | tr '\\0' x; exec sleep 1000").await;
     let (_, mut slow) = terminal.attach(attach(1)).await;
     let mut got = Got::default();
-    pull(&mut slow, &mut got, "all output", |got| {
-        got.offset.unwrap_or(0) + got.output.len() as u64 == 2_000_000
-    })
-    .await;
+    pull(&mut slow, &mut got, "all output", |got| got.offset.unwrap_or(0) + got.output.len() as u64 == 2_000_000).await;
     timeout(LONG, async {
-        while terminal
-            .shared
-            .output()
-            .position(2_000_000 - OUTPUT_QUIET as u64 - 1)
-            .is_some()
-        {
+        while terminal.shared.output().position(2_000_000 - OUTPUT_QUIET as u64 - 1).is_some() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     })
     .await
     .expect("memory is given back");
     let from = 2_000_000 - OUTPUT_QUIET as u64;
-    let (_, mut resumed) = terminal
-        .attach(Attach {
-            from_offset: Some(from),
-            ..attach(2)
-        })
-        .await;
+    let (_, mut resumed) = terminal.attach(Attach { from_offset: Some(from), ..attach(2) }).await;
     assert!(matches!(resumed.next(10), Some(Record::Output { offset, .. }) if offset == from));
     terminal.close().await;
 }

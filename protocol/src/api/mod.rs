@@ -71,12 +71,7 @@ impl Size {
     /// A size in cells whose pixel size is not known.
     #[must_use]
     pub const fn cells(cols: u16, rows: u16) -> Self {
-        Size {
-            cols,
-            rows,
-            x_pixels: 0,
-            y_pixels: 0,
-        }
+        Size { cols, rows, x_pixels: 0, y_pixels: 0 }
     }
 }
 
@@ -156,8 +151,7 @@ impl Json {
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            let raw: &serde_json::value::RawValue =
-                serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+            let raw: &serde_json::value::RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
             raw.serialize(serializer)
         } else {
             serializer.serialize_str(&self.0)
@@ -173,8 +167,7 @@ impl<'de> Deserialize<'de> for Json {
         } else {
             let text = String::deserialize(deserializer)?;
             // What comes over the link is a peer's word; it is JSON or it is refused here, once.
-            serde_json::from_str::<&serde_json::value::RawValue>(&text)
-                .map_err(de::Error::custom)?;
+            serde_json::from_str::<&serde_json::value::RawValue>(&text).map_err(de::Error::custom)?;
             Ok(Json(text))
         }
     }
@@ -205,10 +198,7 @@ impl<'de> Deserialize<'de> for Blob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
             let text = String::deserialize(deserializer)?;
-            data_encoding::BASE64
-                .decode(text.as_bytes())
-                .map(|b| Blob(b.into()))
-                .map_err(de::Error::custom)
+            data_encoding::BASE64.decode(text.as_bytes()).map(|b| Blob(b.into())).map_err(de::Error::custom)
         } else {
             serde_bytes::ByteBuf::deserialize(deserializer).map(|b| Blob(b.into_vec().into()))
         }

@@ -30,9 +30,7 @@ pub struct Invited {
 
 impl std::fmt::Debug for Invited {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Invited")
-            .field("invitation", &self.invitation)
-            .finish_non_exhaustive()
+        f.debug_struct("Invited").field("invitation", &self.invitation).finish_non_exhaustive()
     }
 }
 

@@ -104,19 +104,16 @@ impl Head {
 
     /// The head at the front of `message`, its bytes, and what follows it.
     pub(super) fn parse(message: &[u8]) -> Result<(Head, &[u8; LENGTH], &[u8]), HeadError> {
-        let Some((&[m0, m1, m2, m3, lowest, highest, pattern], _)) =
-            message.split_first_chunk::<7>()
-        else {
+        let Some((&[m0, m1, m2, m3, lowest, highest, pattern], _)) = message.split_first_chunk::<7>() else {
             return Err(HeadError::Foreign);
         };
         if [m0, m1, m2, m3] != *MAGIC || lowest > highest || lowest == 0 {
             return Err(HeadError::Foreign);
         }
         // From here on it is keepline that asks: what another version lays out otherwise gets an answer.
-        let (Some(pattern), Some((encoded, noise))) = (
-            Pattern::from_number(pattern),
-            message.split_first_chunk::<LENGTH>(),
-        ) else {
+        let (Some(pattern), Some((encoded, noise))) =
+            (Pattern::from_number(pattern), message.split_first_chunk::<LENGTH>())
+        else {
             return Err(HeadError::Version);
         };
         let id: [u8; 16] = encoded[7..23].try_into().expect("the range has 16 bytes");

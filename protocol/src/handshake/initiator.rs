@@ -7,8 +7,8 @@ use snow::HandshakeState;
 use super::head::LENGTH;
 use super::kem::{self, DecapsulationKey};
 use super::{
-    DaemonDecision, DaemonHello, DeviceHello, DeviceProof, HandshakeError, Head, LinkRequest,
-    Pattern, Verdict, decode, encode, kind, noise,
+    DaemonDecision, DaemonHello, DeviceHello, DeviceProof, HandshakeError, Head, LinkRequest, Pattern, Verdict, decode,
+    encode, kind, noise,
 };
 use crate::cipher::Cipher;
 use crate::frame::{Frame, PacketWriter, parse_packet};
@@ -126,14 +126,8 @@ impl Initiator<'_> {
     pub fn start(self, entropy: [u8; 32 + kem::SEED]) -> (AwaitReply, Vec<u8>) {
         let (ephemeral, seed) = entropy.split_at(32);
         let (kem, kem_key) = kem::generate(seed.try_into().expect("64 of 96 bytes are left"));
-        let known = self
-            .noise_key
-            .filter(|_| self.claim.is_none() && self.pinned.is_some());
-        let pattern = if known.is_some() {
-            Pattern::Ik
-        } else {
-            Pattern::Xx
-        };
+        let known = self.noise_key.filter(|_| self.claim.is_none() && self.pinned.is_some());
+        let pattern = if known.is_some() { Pattern::Ik } else { Pattern::Xx };
         let head = Head {
             versions: self.versions.clone(),
             pattern,
@@ -147,9 +141,7 @@ impl Initiator<'_> {
             &head,
             self.credentials.noise_secret(),
             known.as_ref(),
-            ephemeral
-                .try_into()
-                .expect("the first of two parts has 32 bytes"),
+            ephemeral.try_into().expect("the first of two parts has 32 bytes"),
         );
         let hello = DeviceHello {
             certificate: self.credentials.certificate().clone(),
@@ -186,25 +178,19 @@ impl AwaitReply {
     /// When the daemon refused or is not the pinned one, or the message is not of this protocol.
     pub fn handle(mut self, reply: &[u8]) -> Result<Reply, HandshakeError> {
         let (ciphertext, message) = match reply.split_first() {
-            Some((&kind::NOISE, rest)) => rest
-                .split_first_chunk::<{ kem::CIPHERTEXT }>()
-                .ok_or(HandshakeError::Malformed)?,
+            Some((&kind::NOISE, rest)) => {
+                rest.split_first_chunk::<{ kem::CIPHERTEXT }>().ok_or(HandshakeError::Malformed)?
+            }
             Some((&kind::REFUSAL, [high, low])) => {
                 let refusal = Refusal::from_number(u16::from_be_bytes([*high, *low]), true);
                 if !refusal.in_clear() {
                     return Err(HandshakeError::Malformed);
                 }
-                return Err(HandshakeError::Refused {
-                    refusal,
-                    authenticated: false,
-                });
+                return Err(HandshakeError::Refused { refusal, authenticated: false });
             }
             _ => return Err(HandshakeError::Malformed),
         };
-        let key = self
-            .claim
-            .as_ref()
-            .map_or([0; 32], |claim| claim.secret.key());
+        let key = self.claim.as_ref().map_or([0; 32], |claim| claim.secret.key());
         let shared = self.kem.decapsulate(ciphertext);
         let psk = noise::psk(&key, &shared, &self.head, ciphertext);
         noise::set_psk(&mut self.state, self.pattern, &psk);
@@ -220,34 +206,21 @@ impl AwaitReply {
         self.check(&hello.certificate)?;
         if hello.refusal != 0 {
             let refusal = Refusal::from_number(hello.refusal, false);
-            return Err(HandshakeError::Refused {
-                refusal,
-                authenticated: true,
-            });
+            return Err(HandshakeError::Refused { refusal, authenticated: true });
         }
         self.check_version(hello.version)?;
-        let proof = DeviceProof {
-            device: self.hello,
-            secret: self.claim.map(|claim| *claim.secret.as_bytes()),
-        };
+        let proof = DeviceProof { device: self.hello, secret: self.claim.map(|claim| *claim.secret.as_bytes()) };
         let mut message = Vec::new();
         noise::write(&mut self.state, &encode(&proof), &mut message);
-        let next = AwaitVerdict {
-            cipher: Cipher::noise(self.state),
-            daemon: hello.certificate,
-            version: hello.version,
-        };
+        let next =
+            AwaitVerdict { cipher: Cipher::noise(self.state), daemon: hello.certificate, version: hello.version };
         Ok(Reply::Prove { message, next })
     }
 
     fn decided(self, payload: &[u8]) -> Result<Outcome, HandshakeError> {
         let decision: DaemonDecision = decode(payload)?;
         self.check(&decision.certificate)?;
-        let DaemonDecision {
-            version,
-            certificate: daemon,
-            verdict,
-        } = decision;
+        let DaemonDecision { version, certificate: daemon, verdict } = decision;
         if verdict.refusal != 0 {
             return Ok(Outcome::Refused {
                 refusal: Refusal::from_number(verdict.refusal, verdict.retry),
@@ -255,22 +228,14 @@ impl AwaitReply {
             });
         }
         self.check_version(version)?;
-        Ok(Outcome::Accepted {
-            cipher: Cipher::noise(self.state),
-            verdict,
-            daemon,
-            version,
-        })
+        Ok(Outcome::Accepted { cipher: Cipher::noise(self.state), verdict, daemon, version })
     }
 
     fn check(&self, certificate: &Certificate) -> Result<(), HandshakeError> {
         certificate.verify(Role::Daemon, &noise::peer_key(&self.state))?;
         let found = certificate.identity();
         if let Some(expected) = self.pinned.filter(|expected| *expected != found) {
-            return Err(HandshakeError::OtherDaemon {
-                expected: expected.fingerprint(),
-                found: found.fingerprint(),
-            });
+            return Err(HandshakeError::OtherDaemon { expected: expected.fingerprint(), found: found.fingerprint() });
         }
         if certificate.serial() < self.serial {
             return Err(HandshakeError::StaleSerial);
@@ -279,11 +244,7 @@ impl AwaitReply {
     }
 
     fn check_version(&self, version: u8) -> Result<(), HandshakeError> {
-        if self.versions.contains(&version) {
-            Ok(())
-        } else {
-            Err(HandshakeError::Malformed)
-        }
+        if self.versions.contains(&version) { Ok(()) } else { Err(HandshakeError::Malformed) }
     }
 }
 
@@ -293,15 +254,10 @@ impl AwaitVerdict {
     /// # Errors
     /// When it does not decrypt or breaks the protocol.
     pub fn handle(mut self, packet: &[u8]) -> Result<Outcome, HandshakeError> {
-        let plain = self
-            .cipher
-            .open(packet)
-            .map_err(|_| HandshakeError::Decrypt)?;
+        let plain = self.cipher.open(packet).map_err(|_| HandshakeError::Decrypt)?;
         let mut reply = PacketWriter::new(self.version);
         let mut pending = false;
-        for frame in
-            parse_packet(self.version, plain.into()).map_err(|_| HandshakeError::Malformed)?
-        {
+        for frame in parse_packet(self.version, plain.into()).map_err(|_| HandshakeError::Malformed)? {
             match frame.map_err(|_| HandshakeError::Malformed)? {
                 Frame::Ping { nonce } => reply.push(&Frame::Pong { nonce }),
                 Frame::Verdict(body) => {
@@ -318,20 +274,13 @@ impl AwaitVerdict {
                         pending = true;
                     } else {
                         let refusal = Refusal::from_number(verdict.refusal, verdict.retry);
-                        return Ok(Outcome::Refused {
-                            refusal,
-                            name: verdict.name,
-                        });
+                        return Ok(Outcome::Refused { refusal, name: verdict.name });
                     }
                 }
                 _ => return Err(HandshakeError::Malformed),
             }
         }
         let reply = (!reply.is_empty()).then(|| self.cipher.seal(reply.plain()));
-        Ok(Outcome::Waiting {
-            reply,
-            next: self,
-            pending,
-        })
+        Ok(Outcome::Waiting { reply, next: self, pending })
     }
 }

@@ -28,10 +28,7 @@ pub(super) fn generate(seed: [u8; SEED]) -> (DecapsulationKey, [u8; KEY]) {
 }
 
 /// Makes a shared secret for the holder of `key`; nothing when that is no ML-KEM-768 key. `entropy` must be fresh.
-pub(super) fn encapsulate(
-    key: &[u8; KEY],
-    entropy: [u8; 32],
-) -> Option<([u8; CIPHERTEXT], SharedSecret)> {
+pub(super) fn encapsulate(key: &[u8; KEY], entropy: [u8; 32]) -> Option<([u8; CIPHERTEXT], SharedSecret)> {
     let key = MlKem768PublicKey::from(key);
     // FIPS 203, section 7.2: the modulus check.
     if !mlkem768::validate_public_key(&key) {

@@ -38,9 +38,7 @@ use crate::refusal::Refusal;
 
 pub use head::{Head, MAGIC, Pattern};
 pub use initiator::{AwaitReply, AwaitVerdict, Claim, Initiator, Outcome, Reply};
-pub use responder::{
-    Anonymous, Authenticated, AwaitFirst, AwaitHello, InvitationKey, Named, Rejected, Responder,
-};
+pub use responder::{Anonymous, Authenticated, AwaitFirst, AwaitHello, InvitationKey, Named, Rejected, Responder};
 
 /// The protocol versions that this build speaks.
 pub const VERSIONS: std::ops::RangeInclusive<u8> = 1..=1;
@@ -164,9 +162,7 @@ pub enum HandshakeError {
     #[error("the other end does not speak keepline's protocol")]
     Malformed,
     /// A message does not decrypt: it was changed, or the invitation's secret or a key is wrong.
-    #[error(
-        "the handshake cannot be decrypted: it was changed on the way, or the invitation is not this daemon's"
-    )]
+    #[error("the handshake cannot be decrypted: it was changed on the way, or the invitation is not this daemon's")]
     Decrypt,
     /// The certificate does not hold.
     #[error(transparent)]
@@ -182,9 +178,7 @@ pub enum HandshakeError {
         found: String,
     },
     /// The certificate's serial is lower than one seen before.
-    #[error(
-        "the daemon showed an older key than before: it was replaced since, and the old one is refused"
-    )]
+    #[error("the daemon showed an older key than before: it was replaced since, and the old one is refused")]
     StaleSerial,
 }
 
@@ -195,9 +189,7 @@ fn encode<T: Serialize>(payload: &T) -> Vec<u8> {
 
 /// The payload in `bytes`; what follows its last field is left to later versions.
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HandshakeError> {
-    postcard::take_from_bytes(bytes)
-        .map(|(payload, _)| payload)
-        .map_err(|_| HandshakeError::Malformed)
+    postcard::take_from_bytes(bytes).map(|(payload, _)| payload).map_err(|_| HandshakeError::Malformed)
 }
 
 #[cfg(test)]

@@ -3,9 +3,7 @@
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 use snow::params::{CipherChoice, DHChoice, HashChoice};
-use snow::resolvers::{
-    BoxedCryptoResolver, CryptoResolver, DefaultResolver, FallbackResolver, RingResolver,
-};
+use snow::resolvers::{BoxedCryptoResolver, CryptoResolver, DefaultResolver, FallbackResolver, RingResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
@@ -18,16 +16,8 @@ const PSK_LABEL: &[u8] = b"keepline psk v1";
 
 /// The psk: HKDF-SHA256 over `key ‖ shared secret`, bound to everything that stood in clear. `key` is the invitation's, or
 /// zeros.
-pub(super) fn psk(
-    key: &[u8; 32],
-    shared: &SharedSecret,
-    head: &[u8],
-    ciphertext: &[u8],
-) -> [u8; 32] {
-    let transcript = Sha256::new()
-        .chain_update(head)
-        .chain_update(ciphertext)
-        .finalize();
+pub(super) fn psk(key: &[u8; 32], shared: &SharedSecret, head: &[u8], ciphertext: &[u8]) -> [u8; 32] {
+    let transcript = Sha256::new().chain_update(head).chain_update(ciphertext).finalize();
     let mut psk = [0; 32];
     let material = Zeroizing::new([&key[..], &shared[..]].concat());
     Hkdf::<Sha256>::new(None, &material)
@@ -53,18 +43,13 @@ pub(super) fn start(
     peer: Option<&[u8; 32]>,
     entropy: [u8; 32],
 ) -> HandshakeState {
-    let params = pattern
-        .noise_name()
-        .parse()
-        .expect("the names of our patterns are Noise names");
+    let params = pattern.noise_name().parse().expect("the names of our patterns are Noise names");
     let mut builder = Builder::with_resolver(params, resolver(entropy))
         .prologue(head)
         .and_then(|builder| builder.local_private_key(secret))
         .expect("a fresh builder takes a prologue and a key");
     if let Some(peer) = peer {
-        builder = builder
-            .remote_public_key(peer)
-            .expect("a fresh builder takes the peer's key");
+        builder = builder.remote_public_key(peer).expect("a fresh builder takes the peer's key");
     }
     match side {
         Side::Initiator => builder.build_initiator(),
@@ -75,9 +60,7 @@ pub(super) fn start(
 
 /// Puts the psk in, when it is known and before the message that uses it.
 pub(super) fn set_psk(state: &mut HandshakeState, pattern: Pattern, psk: &[u8; 32]) {
-    state
-        .set_psk(pattern.psk_place().into(), psk)
-        .expect("our patterns have a psk at this place");
+    state.set_psk(pattern.psk_place().into(), psk).expect("our patterns have a psk at this place");
 }
 
 /// Writes the next handshake message behind what is in `out`.
@@ -96,27 +79,19 @@ pub(super) fn read(state: &mut HandshakeState, message: &[u8]) -> Result<Vec<u8>
         return Err(HandshakeError::Malformed);
     }
     let mut payload = vec![0; message.len()];
-    let length = state
-        .read_message(message, &mut payload)
-        .map_err(|_| HandshakeError::Decrypt)?;
+    let length = state.read_message(message, &mut payload).map_err(|_| HandshakeError::Decrypt)?;
     payload.truncate(length);
     Ok(payload)
 }
 
 /// The peer's static key, which our patterns have transmitted by the time this is asked.
 pub(super) fn peer_key(state: &HandshakeState) -> [u8; 32] {
-    state
-        .get_remote_static()
-        .and_then(|key| key.try_into().ok())
-        .expect("the pattern has transmitted the peer's key")
+    state.get_remote_static().and_then(|key| key.try_into().ok()).expect("the pattern has transmitted the peer's key")
 }
 
 /// ring where it has the primitive (AES-GCM, SHA-256), snow's defaults for X25519, and the caller's entropy.
 fn resolver(entropy: [u8; 32]) -> BoxedCryptoResolver {
-    Box::new(Resolver {
-        primitives: FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver)),
-        entropy,
-    })
+    Box::new(Resolver { primitives: FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver)), entropy })
 }
 
 struct Resolver {

@@ -7,8 +7,8 @@ use snow::HandshakeState;
 
 use super::head::{HeadError, LENGTH};
 use super::{
-    DaemonDecision, DaemonHello, DeviceHello, DeviceProof, HandshakeError, Head, Pattern, Verdict,
-    decode, encode, kem, kind, noise,
+    DaemonDecision, DaemonHello, DeviceHello, DeviceProof, HandshakeError, Head, Pattern, Verdict, decode, encode, kem,
+    kind, noise,
 };
 use crate::bounds::{CLIENT_ID_MAX, NAME_MAX};
 use crate::cipher::Cipher;
@@ -104,9 +104,7 @@ impl Responder {
         message: &[u8],
         entropy: [u8; ENTROPY],
     ) -> Result<Self, Rejected> {
-        let refused = |refusal| Rejected {
-            refusal: Some(refusal),
-        };
+        let refused = |refusal| Rejected { refusal: Some(refusal) };
         const FOREIGN: Rejected = Rejected { refusal: None };
         let (head, encoded, noise) = Head::parse(message).map_err(|error| match error {
             HeadError::Foreign => FOREIGN,
@@ -131,13 +129,7 @@ impl Responder {
             Pattern::Ik => refused(Refusal::StaleKey),
         })?;
         let pattern = head.pattern;
-        let first = First {
-            state,
-            head,
-            encoded: *encoded,
-            version,
-            kem_entropy: half(kem_entropy),
-        };
+        let first = First { state, head, encoded: *encoded, version, kem_entropy: half(kem_entropy) };
         match pattern {
             Pattern::Xx => Ok(Responder::Anonymous(Box::new(Anonymous { first }))),
             Pattern::Ik => {
@@ -151,13 +143,9 @@ impl Responder {
 
 impl First {
     /// Makes message 2 with `payload`, which needs the psk with [`Pattern::Ik`]; with XX the psk serves message 3.
-    fn answer(
-        mut self,
-        key: &[u8; 32],
-        payload: &[u8],
-    ) -> Result<(HandshakeState, Vec<u8>), HandshakeError> {
-        let (ciphertext, shared) = kem::encapsulate(&self.head.kem_key, self.kem_entropy)
-            .ok_or(HandshakeError::Malformed)?;
+    fn answer(mut self, key: &[u8; 32], payload: &[u8]) -> Result<(HandshakeState, Vec<u8>), HandshakeError> {
+        let (ciphertext, shared) =
+            kem::encapsulate(&self.head.kem_key, self.kem_entropy).ok_or(HandshakeError::Malformed)?;
         let psk = noise::psk(key, &shared, &self.encoded, &ciphertext);
         noise::set_psk(&mut self.state, self.head.pattern, &psk);
         let mut message = vec![kind::NOISE];
@@ -189,11 +177,7 @@ impl Anonymous {
             InvitationKey::Unknown => ([0; 32], Refusal::InvitationUnknown.number()),
         };
         let version = self.first.version;
-        let hello = DaemonHello {
-            version,
-            refusal,
-            certificate: credentials.certificate().clone(),
-        };
+        let hello = DaemonHello { version, refusal, certificate: credentials.certificate().clone() };
         let (state, message) = self.first.answer(&key, &encode(&hello))?;
         let next = (refusal == 0).then_some(AwaitHello { state, version });
         Ok((next, message))
@@ -211,19 +195,11 @@ impl Named {
         verdict: &Verdict,
     ) -> Result<(Option<AwaitFirst>, Vec<u8>), HandshakeError> {
         let version = self.first.version;
-        let decision = DaemonDecision {
-            version,
-            certificate: credentials.certificate().clone(),
-            verdict: verdict.clone(),
-        };
+        let decision =
+            DaemonDecision { version, certificate: credentials.certificate().clone(), verdict: verdict.clone() };
         let (state, message) = self.first.answer(&[0; 32], &encode(&decision))?;
         let next = (verdict.refusal == 0).then(|| AwaitFirst {
-            authenticated: Authenticated {
-                hello: self.hello,
-                secret: None,
-                cipher: Cipher::noise(state),
-                version,
-            },
+            authenticated: Authenticated { hello: self.hello, secret: None, cipher: Cipher::noise(state), version },
         });
         Ok((next, message))
     }
@@ -233,10 +209,7 @@ impl AwaitFirst {
     /// Packets with frames that the client misses, to send right behind message 2. They take nothing from the link: until
     /// the client's first packet they may be going to who recorded message 1, who cannot read them.
     pub fn ahead(&mut self, frames: &[Frame]) -> Vec<Vec<u8>> {
-        frames
-            .iter()
-            .map(|frame| self.authenticated.seal(frame))
-            .collect()
+        frames.iter().map(|frame| self.authenticated.seal(frame)).collect()
     }
 
     /// Takes the client's first packet, which proves that message 1 is no recording, and gives its plaintext, which is for
@@ -245,11 +218,7 @@ impl AwaitFirst {
     /// # Errors
     /// When it does not decrypt: nothing is to be done for this client.
     pub fn handle(mut self, packet: &[u8]) -> Result<(Authenticated, Bytes), HandshakeError> {
-        let plain = self
-            .authenticated
-            .cipher
-            .open(packet)
-            .map_err(|_| HandshakeError::Decrypt)?;
+        let plain = self.authenticated.cipher.open(packet).map_err(|_| HandshakeError::Decrypt)?;
         Ok((self.authenticated, plain.into()))
     }
 }
@@ -273,9 +242,7 @@ impl AwaitHello {
 }
 
 fn check(hello: &DeviceHello, state: &HandshakeState) -> Result<(), HandshakeError> {
-    hello
-        .certificate
-        .verify(Role::Device, &noise::peer_key(state))?;
+    hello.certificate.verify(Role::Device, &noise::peer_key(state))?;
     let printable = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     if hello.client.len() > CLIENT_ID_MAX
         || !printable(&hello.client)
@@ -327,12 +294,8 @@ impl Authenticated {
     /// # Errors
     /// When it is anything else.
     pub fn handle(&mut self, packet: &[u8]) -> Result<(), HandshakeError> {
-        let plain = self
-            .cipher
-            .open(packet)
-            .map_err(|_| HandshakeError::Decrypt)?;
-        let frames =
-            parse_packet(self.version, plain.into()).map_err(|_| HandshakeError::Malformed)?;
+        let plain = self.cipher.open(packet).map_err(|_| HandshakeError::Decrypt)?;
+        let frames = parse_packet(self.version, plain.into()).map_err(|_| HandshakeError::Malformed)?;
         for frame in frames {
             match frame {
                 Ok(Frame::Pong { .. }) => {}

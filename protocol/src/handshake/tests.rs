@@ -20,42 +20,21 @@ impl Ends {
         let daemon = Credentials::generate(Role::Daemon, &[1; 64]);
         let pinned = Some(daemon.identity());
         let device = Credentials::generate(Role::Device, &[2; 64]);
-        Ends {
-            device,
-            daemon,
-            pinned,
-            claim: None,
-            known: InvitationKey::NotClaimed,
-            noise_key: None,
-        }
+        Ends { device, daemon, pinned, claim: None, known: InvitationKey::NotClaimed, noise_key: None }
     }
 
     fn known() -> Self {
         let ends = Ends::new();
-        Ends {
-            noise_key: Some(ends.daemon.certificate().noise_key()),
-            ..ends
-        }
+        Ends { noise_key: Some(ends.daemon.certificate().noise_key()), ..ends }
     }
 
     fn claiming(secret: u8, known: InvitationKey) -> Self {
-        let claim = Claim {
-            id: InvitationId::from_bytes([8; 16]),
-            secret: Secret::from_bytes([secret; 32]),
-        };
-        Ends {
-            claim: Some(claim),
-            known,
-            ..Ends::new()
-        }
+        let claim = Claim { id: InvitationId::from_bytes([8; 16]), secret: Secret::from_bytes([secret; 32]) };
+        Ends { claim: Some(claim), known, ..Ends::new() }
     }
 
     fn start(&self) -> (AwaitReply, Vec<u8>) {
-        let link = LinkRequest {
-            id: LinkId::from_bytes([5; 16]),
-            epoch: 1,
-            cursors: None,
-        };
+        let link = LinkRequest { id: LinkId::from_bytes([5; 16]), epoch: 1, cursors: None };
         let initiator = Initiator {
             versions: VERSIONS,
             credentials: &self.device,
@@ -72,10 +51,7 @@ impl Ends {
     }
 
     /// Runs the three messages, letting `tamper` change each before it arrives.
-    fn run(
-        &self,
-        tamper: impl Fn(usize, &mut Vec<u8>),
-    ) -> Result<(AwaitVerdict, Authenticated), HandshakeError> {
+    fn run(&self, tamper: impl Fn(usize, &mut Vec<u8>)) -> Result<(AwaitVerdict, Authenticated), HandshakeError> {
         let (client, mut first) = self.start();
         tamper(1, &mut first);
         let responder = match Responder::start(&VERSIONS, &self.daemon, &first, [4; 64]) {
@@ -85,13 +61,7 @@ impl Ends {
         };
         let (server, mut second) = responder.reply(&self.daemon, self.known)?;
         tamper(2, &mut second);
-        let Reply::Prove {
-            mut message,
-            next: client,
-        } = client.handle(&second)?
-        else {
-            panic!("an answer to IK")
-        };
+        let Reply::Prove { mut message, next: client } = client.handle(&second)? else { panic!("an answer to IK") };
         tamper(3, &mut message);
         let server = server.expect("the daemon goes on").handle(&message)?;
         Ok((client, server))
@@ -110,10 +80,7 @@ impl Ends {
             Ok(Responder::Anonymous(_)) => panic!("the head says XX"),
             Err(rejected) => return Err(answered(client, rejected)),
         };
-        assert_eq!(
-            responder.hello.certificate.identity(),
-            self.device.identity()
-        );
+        assert_eq!(responder.hello.certificate.identity(), self.device.identity());
         let (server, mut second) = responder.reply(&self.daemon, verdict)?;
         tamper(2, &mut second);
         match client.handle(&second)? {
@@ -132,12 +99,7 @@ fn answered(client: AwaitReply, rejected: Rejected) -> HandshakeError {
 }
 
 fn accepted() -> Verdict {
-    Verdict {
-        refusal: 0,
-        retry: false,
-        name: "box".to_owned(),
-        ..Verdict::refused(Refusal::Busy, "")
-    }
+    Verdict { refusal: 0, retry: false, name: "box".to_owned(), ..Verdict::refused(Refusal::Busy, "") }
 }
 
 #[test]
@@ -146,63 +108,30 @@ fn a_handshake_ends_in_a_verdict_and_ciphers_that_fit() {
     let (client, mut server) = ends.run(|_, _| {}).unwrap();
     assert_eq!(server.hello.certificate.identity(), ends.device.identity());
     let packet = server.verdict(&accepted());
-    let Outcome::Accepted {
-        mut cipher,
-        verdict,
-        daemon,
-        ..
-    } = client.handle(&packet).unwrap()
-    else {
+    let Outcome::Accepted { mut cipher, verdict, daemon, .. } = client.handle(&packet).unwrap() else {
         panic!("not accepted")
     };
-    assert_eq!(
-        (verdict.name.as_str(), daemon.identity()),
-        ("box", ends.daemon.identity())
-    );
+    assert_eq!((verdict.name.as_str(), daemon.identity()), ("box", ends.daemon.identity()));
     let sealed = cipher.seal(b"to the daemon");
     assert_eq!(server.cipher.open(&sealed).unwrap(), b"to the daemon");
-    assert!(
-        server.cipher.open(&sealed).is_err(),
-        "a packet is taken once"
-    );
+    assert!(server.cipher.open(&sealed).is_err(), "a packet is taken once");
     let next = cipher.seal(b"again");
-    assert_eq!(
-        server.cipher.open(&next).unwrap(),
-        b"again",
-        "a forged packet moves no nonce"
-    );
+    assert_eq!(server.cipher.open(&next).unwrap(), b"again", "a forged packet moves no nonce");
 }
 
 #[test]
 fn a_held_verdict_keeps_the_carrier_and_answers_probes() {
     let (client, mut server) = Ends::new().run(|_, _| {}).unwrap();
-    let held = Verdict {
-        held: true,
-        ..Verdict::refused(Refusal::Pending, "box")
-    };
-    let Outcome::Waiting {
-        pending: true,
-        reply: None,
-        next,
-    } = client.handle(&server.verdict(&held)).unwrap()
-    else {
+    let held = Verdict { held: true, ..Verdict::refused(Refusal::Pending, "box") };
+    let Outcome::Waiting { pending: true, reply: None, next } = client.handle(&server.verdict(&held)).unwrap() else {
         panic!("not held")
     };
-    let Outcome::Waiting {
-        pending: false,
-        reply: Some(pong),
-        next,
-    } = next.handle(&server.probe(7)).unwrap()
-    else {
+    let Outcome::Waiting { pending: false, reply: Some(pong), next } = next.handle(&server.probe(7)).unwrap() else {
         panic!("not answered")
     };
     server.handle(&pong).unwrap();
     let refused = server.verdict(&Verdict::refused(Refusal::Denied, "box"));
-    let Outcome::Refused {
-        refusal: Refusal::Denied,
-        ..
-    } = next.handle(&refused).unwrap()
-    else {
+    let Outcome::Refused { refusal: Refusal::Denied, .. } = next.handle(&refused).unwrap() else {
         panic!("not refused")
     };
 }
@@ -211,8 +140,7 @@ fn a_held_verdict_keeps_the_carrier_and_answers_probes() {
 fn any_changed_byte_fails_the_handshake() {
     let ends = Ends::new();
     let lengths = std::cell::RefCell::new([0; 4]);
-    ends.run(|message, bytes| lengths.borrow_mut()[message] = bytes.len())
-        .unwrap();
+    ends.run(|message, bytes| lengths.borrow_mut()[message] = bytes.len()).unwrap();
     for message in 1..=3 {
         for at in 0..lengths.borrow()[message] {
             let changed = ends.run(|which, bytes| {
@@ -221,10 +149,7 @@ fn any_changed_byte_fails_the_handshake() {
                 }
             });
             // The certificate's signature and the device's fields lie inside the sealed payloads.
-            assert!(
-                changed.is_err(),
-                "byte {at} of message {message} may be changed"
-            );
+            assert!(changed.is_err(), "byte {at} of message {message} may be changed");
         }
     }
 }
@@ -233,69 +158,38 @@ fn any_changed_byte_fails_the_handshake() {
 fn another_daemon_gets_nothing_of_the_device() {
     let mut ends = Ends::new();
     ends.pinned = Some(IdentityKey::from_bytes([9; 32]));
-    assert!(matches!(
-        ends.run(|_, _| {}),
-        Err(HandshakeError::OtherDaemon { .. })
-    ));
+    assert!(matches!(ends.run(|_, _| {}), Err(HandshakeError::OtherDaemon { .. })));
 }
 
 #[test]
 fn an_invitation_is_proved_or_refused() {
     let secret = Secret::from_bytes([6; 32]);
-    let (_, server) = Ends::claiming(6, InvitationKey::Known(secret.key()))
-        .run(|_, _| {})
-        .unwrap();
-    assert_eq!(
-        server.secret.map(|shown| Secret::from_bytes(shown).proof()),
-        Some(secret.proof())
-    );
+    let (_, server) = Ends::claiming(6, InvitationKey::Known(secret.key())).run(|_, _| {}).unwrap();
+    assert_eq!(server.secret.map(|shown| Secret::from_bytes(shown).proof()), Some(secret.proof()));
     let wrong = Ends::claiming(7, InvitationKey::Known(secret.key())).run(|_, _| {});
     assert_eq!(wrong.unwrap_err(), HandshakeError::Decrypt);
 
     let unknown = Ends::claiming(6, InvitationKey::Unknown);
     let (client, first) = unknown.start();
-    let Ok(Responder::Anonymous(responder)) =
-        Responder::start(&VERSIONS, &unknown.daemon, &first, [4; 64])
-    else {
+    let Ok(Responder::Anonymous(responder)) = Responder::start(&VERSIONS, &unknown.daemon, &first, [4; 64]) else {
         panic!("the daemon does not answer")
     };
-    assert_eq!(
-        responder.invitation(),
-        Some(InvitationId::from_bytes([8; 16]))
-    );
-    let (server, second) = responder
-        .reply(&unknown.daemon, InvitationKey::Unknown)
-        .unwrap();
+    assert_eq!(responder.invitation(), Some(InvitationId::from_bytes([8; 16])));
+    let (server, second) = responder.reply(&unknown.daemon, InvitationKey::Unknown).unwrap();
     assert!(server.is_none());
-    let refused = HandshakeError::Refused {
-        refusal: Refusal::InvitationUnknown,
-        authenticated: true,
-    };
+    let refused = HandshakeError::Refused { refusal: Refusal::InvitationUnknown, authenticated: true };
     assert_eq!(client.handle(&second).unwrap_err(), refused);
 }
 
 #[test]
 fn a_known_daemon_decides_in_its_first_message() {
     let ends = Ends::known();
-    let verdict = Verdict {
-        cursors: [1, 2, 3, 4],
-        ..accepted()
-    };
+    let verdict = Verdict { cursors: [1, 2, 3, 4], ..accepted() };
     let (outcome, server) = ends.run_known(&verdict, |_, _| {}).unwrap();
-    let Outcome::Accepted {
-        mut cipher,
-        verdict: told,
-        daemon,
-        version: 1,
-    } = outcome
-    else {
-        panic!("not accepted")
-    };
+    let Outcome::Accepted { mut cipher, verdict: told, daemon, version: 1 } = outcome else { panic!("not accepted") };
     assert_eq!((told, daemon.identity()), (verdict, ends.daemon.identity()));
     let mut server = server.expect("the daemon goes on");
-    let [ahead] = &server.ahead(&[Frame::Ping { nonce: 5 }])[..] else {
-        panic!("one frame, one packet")
-    };
+    let [ahead] = &server.ahead(&[Frame::Ping { nonce: 5 }])[..] else { panic!("one frame, one packet") };
     assert_eq!(cipher.open(ahead).unwrap()[1], crate::frame::kind::PING);
     let (authenticated, plain) = server.handle(&cipher.seal(b"first")).unwrap();
     assert_eq!(&plain[..], b"first");
@@ -317,10 +211,7 @@ fn any_changed_byte_fails_the_short_handshake_too() {
                 // The pattern's number changed means the other pattern.
                 bytes[at] ^= if which == message { 4 } else { 0 };
             });
-            assert!(
-                changed.is_err(),
-                "byte {at} of message {message} may be changed"
-            );
+            assert!(changed.is_err(), "byte {at} of message {message} may be changed");
         }
     }
 }
@@ -329,47 +220,31 @@ fn any_changed_byte_fails_the_short_handshake_too() {
 fn a_first_message_that_is_sent_again_gets_nothing() {
     let ends = Ends::known();
     let (_, recorded) = ends.start();
-    let Ok(Responder::Named(again)) = Responder::start(&VERSIONS, &ends.daemon, &recorded, [5; 64])
-    else {
+    let Ok(Responder::Named(again)) = Responder::start(&VERSIONS, &ends.daemon, &recorded, [5; 64]) else {
         panic!("a recording is answered")
     };
     let (server, _) = again.reply(&ends.daemon, &accepted()).unwrap();
     // Who only has the recording makes no packet under the new keys.
-    assert_eq!(
-        server.unwrap().handle(&[0; 64]).unwrap_err(),
-        HandshakeError::Decrypt
-    );
+    assert_eq!(server.unwrap().handle(&[0; 64]).unwrap_err(), HandshakeError::Decrypt);
 }
 
 #[test]
 fn a_rotated_key_is_said_in_clear_and_a_refusal_is_sealed() {
     let mut ends = Ends::known();
     ends.noise_key = Some([9; 32]);
-    let stale = HandshakeError::Refused {
-        refusal: Refusal::StaleKey,
-        authenticated: false,
-    };
+    let stale = HandshakeError::Refused { refusal: Refusal::StaleKey, authenticated: false };
     assert_eq!(ends.run_known(&accepted(), |_, _| {}).unwrap_err(), stale);
     let refused = Verdict::refused(Refusal::Revoked, "box");
     let (outcome, server) = Ends::known().run_known(&refused, |_, _| {}).unwrap();
     assert!(server.is_none());
-    assert!(matches!(
-        outcome,
-        Outcome::Refused {
-            refusal: Refusal::Revoked,
-            ..
-        }
-    ));
+    assert!(matches!(outcome, Outcome::Refused { refusal: Refusal::Revoked, .. }));
 }
 
 #[test]
 fn a_claim_goes_the_long_way() {
     // What is sealed to the daemon's key in message 1 is not forward secret, and a secret may not stand there.
     let secret = Secret::from_bytes([6; 32]);
-    let ends = Ends {
-        noise_key: Ends::known().noise_key,
-        ..Ends::claiming(6, InvitationKey::Known(secret.key()))
-    };
+    let ends = Ends { noise_key: Ends::known().noise_key, ..Ends::claiming(6, InvitationKey::Known(secret.key())) };
     let (_, server) = ends.run(|_, _| {}).unwrap();
     assert_eq!(server.secret, Some([6; 32]));
 }
@@ -381,10 +256,7 @@ fn versions_are_ranges_with_a_typed_refusal() {
     let start = |versions| Responder::start(&versions, &ends.daemon, &first, [4; 64]);
     assert!(start(1..=2).is_ok());
     let rejected = start(2..=3).unwrap_err();
-    let refused = HandshakeError::Refused {
-        refusal: Refusal::Version,
-        authenticated: false,
-    };
+    let refused = HandshakeError::Refused { refusal: Refusal::Version, authenticated: false };
     assert_eq!(answered(client, rejected), refused);
     let foreign = b"GET / HTTP/1.1\r\n\r\n";
     let rejected = Responder::start(&VERSIONS, &ends.daemon, foreign, [4; 64]).unwrap_err();
@@ -405,9 +277,7 @@ fn only_one_length_of_ml_kem_key_is_spoken() {
 #[test]
 fn clear_refusals_are_only_those_that_a_client_retries() {
     let (client, _) = Ends::new().start();
-    let rejected = Rejected {
-        refusal: Some(Refusal::Revoked),
-    };
+    let rejected = Rejected { refusal: Some(Refusal::Revoked) };
     assert_eq!(answered(client, rejected), HandshakeError::Malformed);
 }
 

@@ -12,10 +12,7 @@ use super::Pattern;
 use super::noise::{self, Side};
 use crate::cipher::Cipher;
 
-const VECTORS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../shared/corpus/noise/cacophony-subset.json"
-);
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/corpus/noise/cacophony-subset.json");
 
 /// Every pattern that we use.
 const PATTERNS: &[Pattern] = &[Pattern::Xx, Pattern::Ik];
@@ -60,21 +57,12 @@ fn key(hex: &str) -> [u8; 32] {
 
 /// Plays a vector between two ends of ours.
 fn play(pattern: Pattern, vector: &Vector) {
-    let [psk] = &vector.init_psks[..] else {
-        panic!("our patterns have one psk")
-    };
+    let [psk] = &vector.init_psks[..] else { panic!("our patterns have one psk") };
     assert_eq!(vector.resp_psks, vector.init_psks);
     let start = |side, prologue: &str, secret: &str, peer: Option<&String>, ephemeral: &str| {
         let (prologue, secret) = (bytes(prologue), key(secret));
         let peer = peer.map(|peer| key(peer));
-        noise::start(
-            side,
-            pattern,
-            &prologue,
-            &secret,
-            peer.as_ref(),
-            key(ephemeral),
-        )
+        noise::start(side, pattern, &prologue, &secret, peer.as_ref(), key(ephemeral))
     };
     let mut ends = [
         start(
@@ -84,13 +72,7 @@ fn play(pattern: Pattern, vector: &Vector) {
             vector.init_remote_static.as_ref(),
             &vector.init_ephemeral,
         ),
-        start(
-            Side::Responder,
-            &vector.resp_prologue,
-            &vector.resp_static,
-            None,
-            &vector.resp_ephemeral,
-        ),
+        start(Side::Responder, &vector.resp_prologue, &vector.resp_static, None, &vector.resp_ephemeral),
     ];
     for end in &mut ends {
         noise::set_psk(end, pattern, &key(psk));

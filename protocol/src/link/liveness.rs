@@ -17,8 +17,7 @@ use std::time::Duration;
 
 use crate::Time;
 use crate::bounds::{
-    ASLEEP_AFTER, AWAITED_LOOK, DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, PROBED_DEAD_AFTER,
-    ROUND_TRIP_WINDOW,
+    ASLEEP_AFTER, AWAITED_LOOK, DEAD_AFTER, PROBE_AFTER, PROBE_BUSY, PROBED_DEAD_AFTER, ROUND_TRIP_WINDOW,
 };
 
 /// Probes and their deadline.
@@ -172,11 +171,8 @@ impl Liveness {
 
     /// When to look again: after the last look, also while a carrier that takes nothing holds a probe up.
     pub(super) fn next(&self) -> Time {
-        let look = if self.waiting.is_none() && self.probe_at > self.seen {
-            self.probe_at
-        } else {
-            self.seen + AWAITED_LOOK
-        };
+        let look =
+            if self.waiting.is_none() && self.probe_at > self.seen { self.probe_at } else { self.seen + AWAITED_LOOK };
         look.min(self.deadline()).max(self.seen)
     }
 }
@@ -198,10 +194,7 @@ mod tests {
         let mut liveness = Liveness::new(at(ms));
         let nonce = liveness.probe(at(ms)).unwrap();
         liveness.heard(at(ms + round_trip));
-        assert!(
-            liveness.answered(at(ms + round_trip), nonce),
-            "the first one"
-        );
+        assert!(liveness.answered(at(ms + round_trip), nonce), "the first one");
         liveness
     }
 
@@ -265,10 +258,7 @@ mod tests {
         assert_eq!(liveness.waiting, None);
         assert!(!liveness.answered(at(2_600), first), "late, and no harm");
         assert_eq!(liveness.shortest(), Some(Duration::from_millis(20)));
-        assert!(
-            !liveness.answered(at(2_600), second + 1),
-            "no probe of ours"
-        );
+        assert!(!liveness.answered(at(2_600), second + 1), "no probe of ours");
         assert_eq!(liveness.shortest(), Some(Duration::from_millis(20)));
     }
 
@@ -289,10 +279,7 @@ mod tests {
         let nonce = liveness.probe(at(1_500)).unwrap();
         liveness.heard(at(1_540));
         assert!(liveness.answered(at(1_540), nonce));
-        assert!(
-            liveness.next() >= at(2_540),
-            "from here on as it was before"
-        );
+        assert!(liveness.next() >= at(2_540), "from here on as it was before");
 
         liveness.probe_now(at(2_000));
         // An old answer and old bytes are no answer to this one, but they are life.

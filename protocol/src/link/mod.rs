@@ -321,10 +321,7 @@ impl Link {
     /// Frames that arrived more than once and were dropped.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
-        self.lanes
-            .iter()
-            .map(|lane| lane.receive.duplicates())
-            .sum()
+        self.lanes.iter().map(|lane| lane.receive.duplicates()).sum()
     }
 
     /// How often this end has changed its sending key.
@@ -352,10 +349,7 @@ impl Link {
     /// not before another one is over.
     pub fn open(&mut self, lane: Lane) -> StreamId {
         let state = &mut self.lanes[lane.index()];
-        let id = StreamId {
-            lane,
-            number: state.next_number,
-        };
+        let id = StreamId { lane, number: state.next_number };
         state.next_number += 2;
         if self.closed.is_none() {
             self.streams.insert(id, Stream::new(id, false));
@@ -429,9 +423,7 @@ impl Link {
         }
         let others = self.gathered - stream.gathered;
         let waits = self.to_gather.iter().any(|(waiting, _)| *waiting == id);
-        if bytes <= stream.gathered
-            || (self.to_gather.is_empty() && others + bytes <= GATHERED_LINK_MAX)
-        {
+        if bytes <= stream.gathered || (self.to_gather.is_empty() && others + bytes <= GATHERED_LINK_MAX) {
             self.gathered = others + bytes;
             stream.gathered = bytes;
             self.gather_waiting();

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::Time;
 use crate::bounds::{
-    PACKET_PLAIN_MIN, PACKET_TIME, RATE_FIRST, RATE_MARKS, RATE_ROUNDS, RATE_WINDOW, STREAM_QUEUE,
-    UNSENT_MIN, UNSENT_TIME,
+    PACKET_PLAIN_MIN, PACKET_TIME, RATE_FIRST, RATE_MARKS, RATE_ROUNDS, RATE_WINDOW, STREAM_QUEUE, UNSENT_MIN,
+    UNSENT_TIME,
 };
 use crate::cipher::PLAIN_MAX;
 
@@ -103,12 +103,7 @@ impl Rate {
     }
 
     /// The peer has received up to these sequences.
-    pub(super) fn acknowledged(
-        &mut self,
-        now: Time,
-        cursors: &[u64; 4],
-        shortest: Option<Duration>,
-    ) {
+    pub(super) fn acknowledged(&mut self, now: Time, cursors: &[u64; 4], shortest: Option<Duration>) {
         let covered = |mark: &Mark| mark.last.iter().zip(cursors).all(|(last, at)| last <= at);
         let mut newest = None;
         while self.marks.front().is_some_and(covered) {
@@ -118,11 +113,7 @@ impl Rate {
             return;
         };
         // With nothing left under way, packets that left no mark were received too.
-        self.delivered = if self.marks.is_empty() {
-            self.sent
-        } else {
-            mark.sent
-        };
+        self.delivered = if self.marks.is_empty() { self.sent } else { mark.sent };
         self.delivered_at = now;
         self.first_sent_at = mark.at;
         if self.dry.is_some_and(|sent| self.delivered > sent) {
@@ -138,11 +129,7 @@ impl Rate {
         if time < shortest.unwrap_or(Duration::from_millis(1)) || time.is_zero() {
             return;
         }
-        self.sample(
-            now,
-            (mark.sent - mark.delivered) as f64 / time.as_secs_f64(),
-            mark.dry,
-        );
+        self.sample(now, (mark.sent - mark.delivered) as f64 / time.as_secs_f64(), mark.dry);
     }
 
     fn sample(&mut self, now: Time, rate: f64, dry: bool) {
@@ -167,11 +154,7 @@ impl Rate {
 
     fn known(&self) -> f64 {
         let seen = self.best[0].max(self.best[1]);
-        if self.measured {
-            seen
-        } else {
-            seen.max(RATE_FIRST as f64)
-        }
+        if self.measured { seen } else { seen.max(RATE_FIRST as f64) }
     }
 
     /// Bytes a second, once measured.
@@ -228,10 +211,7 @@ mod tests {
             stream(&mut rate, start, 3_000, bytes, &mut next);
             let found = rate.bytes_per_second().unwrap() as usize;
             let expected = bytes * 1_000;
-            assert!(
-                found.abs_diff(expected) < expected / 20,
-                "{found} instead of {expected}"
-            );
+            assert!(found.abs_diff(expected) < expected / 20, "{found} instead of {expected}");
         }
         assert_eq!(rate.packet(), PACKET_PLAIN_MIN);
         assert_eq!(rate.unsent(), UNSENT_MIN);

@@ -83,27 +83,13 @@ impl Link {
         Ok(())
     }
 
-    fn handle_frame(
-        &mut self,
-        now: Time,
-        frame: Frame,
-        packet_length: usize,
-    ) -> Result<(), PacketError> {
+    fn handle_frame(&mut self, now: Time, frame: Frame, packet_length: usize) -> Result<(), PacketError> {
         match frame {
-            Frame::Data {
-                stream,
-                sequence,
-                open,
-                fin,
-                payload,
-            } => {
+            Frame::Data { stream, sequence, open, fin, payload } => {
                 if self.accept(now, stream.lane, sequence, payload.len())? {
                     // A piece must not keep a packet's buffer alive that is more than twice as large.
-                    let payload = if payload.len() * 2 < packet_length {
-                        Bytes::copy_from_slice(&payload)
-                    } else {
-                        payload
-                    };
+                    let payload =
+                        if payload.len() * 2 < packet_length { Bytes::copy_from_slice(&payload) } else { payload };
                     #[cfg(test)]
                     if crate::fault::is(crate::fault::Fault::AcknowledgeBeforeDelivery) {
                         self.deferred.push((stream, open, fin, payload));
@@ -112,11 +98,7 @@ impl Link {
                     self.handle_data(stream, open, fin, payload)?;
                 }
             }
-            Frame::Reset {
-                stream,
-                sequence,
-                code,
-            } => {
+            Frame::Reset { stream, sequence, code } => {
                 if self.accept(now, stream.lane, sequence, 0)? {
                     self.handle_reset(stream, code);
                 }
@@ -163,33 +145,15 @@ impl Link {
 
     /// Whether a sequenced frame is new. Acknowledgement follows from its delivery: the cursor and the stream's inbox
     /// change in the same call.
-    fn accept(
-        &mut self,
-        now: Time,
-        lane: Lane,
-        sequence: u64,
-        bytes: usize,
-    ) -> Result<bool, PacketError> {
+    fn accept(&mut self, now: Time, lane: Lane, sequence: u64, bytes: usize) -> Result<bool, PacketError> {
         let receive = &mut self.lanes[lane.index()].receive;
-        let new = receive
-            .accept(sequence, bytes)
-            .map_err(|_| PacketError::Gap(lane))?;
-        let due = if receive.untold_bytes() >= ACK_BYTES || !new {
-            now
-        } else {
-            now + ACK_DELAY
-        };
+        let new = receive.accept(sequence, bytes).map_err(|_| PacketError::Gap(lane))?;
+        let due = if receive.untold_bytes() >= ACK_BYTES || !new { now } else { now + ACK_DELAY };
         self.ack_at = Some(self.ack_at.map_or(due, |at| at.min(due)));
         Ok(new)
     }
 
-    fn handle_data(
-        &mut self,
-        id: StreamId,
-        open: bool,
-        fin: bool,
-        payload: Bytes,
-    ) -> Result<(), PacketError> {
+    fn handle_data(&mut self, id: StreamId, open: bool, fin: bool, payload: Bytes) -> Result<(), PacketError> {
         if open {
             let ours = (id.number % 2 == 1) == (self.role == Role::Device);
             if ours || self.streams.contains_key(&id) {
@@ -207,12 +171,10 @@ impl Link {
             return Ok(());
         };
         let before = stream.beyond();
-        let arrived = stream
-            .receive(payload, fin)
-            .map_err(|violation| match violation {
-                Violation::OverCredit => PacketError::OverCredit(id),
-                Violation::AfterEnd => PacketError::AfterEnd(id),
-            })?;
+        let arrived = stream.receive(payload, fin).map_err(|violation| match violation {
+            Violation::OverCredit => PacketError::OverCredit(id),
+            Violation::AfterEnd => PacketError::AfterEnd(id),
+        })?;
         self.beyond = self.beyond - before + stream.beyond();
         if arrived.wake {
             self.events.push_back(Event::Readable(id));

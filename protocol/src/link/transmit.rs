@@ -3,8 +3,8 @@
 use super::{Event, Link};
 use crate::Time;
 use crate::bounds::{
-    ACK_BYTES, FRAME_PAYLOAD_MAX, LANE_TURN, REKEY_AFTER, REKEY_PACKETS, REPLAY_LANE_MAX,
-    REPLAY_LINK_MAX, WINDOWS_LINK_MAX,
+    ACK_BYTES, FRAME_PAYLOAD_MAX, LANE_TURN, REKEY_AFTER, REKEY_PACKETS, REPLAY_LANE_MAX, REPLAY_LINK_MAX,
+    WINDOWS_LINK_MAX,
 };
 use crate::frame::{DATA_HEAD, FRAME_HEAD, Frame, PacketWriter};
 use crate::lane::Lane;
@@ -61,9 +61,7 @@ impl Link {
             if ack_due || (owes && !packet.is_empty()) {
                 self.ack_at = None;
                 self.lanes.iter_mut().for_each(|lane| lane.receive.tell());
-                packet.push(&Frame::Ack {
-                    cursors: self.cursors(),
-                });
+                packet.push(&Frame::Ack { cursors: self.cursors() });
             }
             if (data || ack_due)
                 && packet.room() >= FRAME_HEAD + 8 + FRAME_HEAD
@@ -81,8 +79,7 @@ impl Link {
             return None;
         }
         let cipher = self.cipher.as_mut()?;
-        let rekey =
-            cipher.sealed() + 1 >= REKEY_PACKETS || now.since(self.rekeyed_at) >= REKEY_AFTER;
+        let rekey = cipher.sealed() + 1 >= REKEY_PACKETS || now.since(self.rekeyed_at) >= REKEY_AFTER;
         if rekey {
             packet.push(&Frame::Rekey);
         }
@@ -174,9 +171,7 @@ impl Link {
             }
             packet.push(missing);
             let opened = match missing {
-                Frame::Data {
-                    stream, open: true, ..
-                } => Some(*stream),
+                Frame::Data { stream, open: true, .. } => Some(*stream),
                 _ => None,
             };
             self.lanes[first.index()].send.wrote_missing();
@@ -214,10 +209,7 @@ impl Link {
     fn lane_in_turn(&self, waiting: &[bool; 4]) -> Option<Lane> {
         let waiting = || Lane::ALL.into_iter().filter(|lane| waiting[lane.index()]);
         let passed_over = |lane: &Lane| self.lanes[lane.index()].passed_over;
-        waiting()
-            .filter(|lane| passed_over(lane) >= LANE_TURN)
-            .max_by_key(passed_over)
-            .or_else(|| waiting().next())
+        waiting().filter(|lane| passed_over(lane) >= LANE_TURN).max_by_key(passed_over).or_else(|| waiting().next())
     }
 
     fn may_keep_more(&self, lane: usize) -> bool {
@@ -236,38 +228,23 @@ impl Link {
         if room <= DATA_HEAD + 2 || !self.may_keep_more(lane.index()) {
             return None;
         }
-        self.new_reset(lane)
-            .or_else(|| self.new_data(lane, room - DATA_HEAD))
+        self.new_reset(lane).or_else(|| self.new_data(lane, room - DATA_HEAD))
     }
 
     fn new_reset(&mut self, lane: Lane) -> Option<Frame> {
         let state = &mut self.lanes[lane.index()];
         let (number, code) = state.resets.pop_front()?;
-        Some(Frame::Reset {
-            stream: StreamId { lane, number },
-            sequence: state.send.next_sequence(),
-            code,
-        })
+        Some(Frame::Reset { stream: StreamId { lane, number }, sequence: state.send.next_sequence(), code })
     }
 
     fn new_data(&mut self, lane: Lane, most: usize) -> Option<Frame> {
         let state = &mut self.lanes[lane.index()];
-        let id = StreamId {
-            lane,
-            number: state.turns.first()?,
-        };
-        let stream = self
-            .streams
-            .get_mut(&id)
-            .expect("a stream that is listed is there");
+        let id = StreamId { lane, number: state.turns.first()? };
+        let stream = self.streams.get_mut(&id).expect("a stream that is listed is there");
         if most < PIECE_MIN.min(stream.queued()) {
             return None;
         }
-        let turn = if state.turns.one_alone() {
-            usize::MAX
-        } else {
-            stream.deficit
-        };
+        let turn = if state.turns.one_alone() { usize::MAX } else { stream.deficit };
         let piece = stream.take_piece(most.min(FRAME_PAYLOAD_MAX).min(turn));
         state.turns.sent(stream, piece.payload.len());
         if piece.open {

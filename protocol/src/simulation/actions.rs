@@ -60,11 +60,7 @@ pub(super) enum Intruder {
 
 /// The next event of a seed's list. `bulky` lists send enough to turn windows over.
 pub(super) fn draw(random: &mut fastrand::Rng, bulky: bool) -> Action {
-    let end = if random.bool() {
-        End::Client
-    } else {
-        End::Daemon
-    };
+    let end = if random.bool() { End::Client } else { End::Daemon };
     let stream = random.u32(..if bulky { 2 } else { 64 });
     match random.u32(..1000) {
         // Few streams that live long, and are read.

@@ -89,10 +89,7 @@ impl Links {
                 self.ended.insert(id);
                 return Err(Refusal::LinkExpired);
             }
-            return Ok(Admitted {
-                cursors: entry.link.cursors(),
-                superseded: Vec::new(),
-            });
+            return Ok(Admitted { cursors: entry.link.cursors(), superseded: Vec::new() });
         }
         if cursors.is_some() || self.ended.contains(&id) {
             return Err(Refusal::LinkExpired);
@@ -107,26 +104,15 @@ impl Links {
                 self.entries.insert(id, entry);
             }
         }
-        let entry = Entry {
-            link: Link::new(Role::Daemon),
-            device: hello.device(),
-            epoch,
-            carrier: None,
-            detached: now,
-        };
+        let entry =
+            Entry { link: Link::new(Role::Daemon), device: hello.device(), epoch, carrier: None, detached: now };
         self.entries.insert(id, entry);
-        Ok(Admitted {
-            cursors: [0; 4],
-            superseded,
-        })
+        Ok(Admitted { cursors: [0; 4], superseded })
     }
 
     /// When the next lease is over.
     pub(super) fn next(&self) -> Option<Time> {
-        let detached = self
-            .entries
-            .values()
-            .filter(|entry| entry.carrier.is_none());
+        let detached = self.entries.values().filter(|entry| entry.carrier.is_none());
         detached.map(|entry| entry.detached + LEASE).min()
     }
 
@@ -134,10 +120,7 @@ impl Links {
     pub(super) fn expire(&mut self, now: Time) -> Vec<LinkId> {
         let over = |entry: &Entry| entry.carrier.is_none() && entry.detached + LEASE <= now;
         let entries = self.entries.iter();
-        let expired: Vec<LinkId> = entries
-            .filter(|(_, entry)| over(entry))
-            .map(|(id, _)| *id)
-            .collect();
+        let expired: Vec<LinkId> = entries.filter(|(_, entry)| over(entry)).map(|(id, _)| *id).collect();
         for id in &expired {
             self.entries.remove(id);
             self.ended.insert(*id);

@@ -10,8 +10,8 @@ use super::reference::{Checked, Violation};
 use crate::cipher::Cipher;
 use crate::frame::{Frame, PacketWriter, parse_packet};
 use crate::handshake::{
-    AwaitFirst, AwaitHello, AwaitReply, AwaitVerdict, Initiator, InvitationKey, LinkRequest, Named,
-    Outcome, Reply, Responder, VERSIONS, Verdict,
+    AwaitFirst, AwaitHello, AwaitReply, AwaitVerdict, Initiator, InvitationKey, LinkRequest, Named, Outcome, Reply,
+    Responder, VERSIONS, Verdict,
 };
 use crate::id::DeviceId;
 use crate::identity::{Credentials, Role};
@@ -90,12 +90,7 @@ fn failed(what: impl std::fmt::Debug) -> Violation {
 }
 
 impl Client {
-    pub(super) fn start(
-        keys: &Keys,
-        manner: Manner,
-        hello: Hello,
-        random: &mut fastrand::Rng,
-    ) -> (Self, Vec<u8>) {
+    pub(super) fn start(keys: &Keys, manner: Manner, hello: Hello, random: &mut fastrand::Rng) -> (Self, Vec<u8>) {
         if !manner.real {
             let mut message = vec![u8::from(manner.long)];
             if !manner.long {
@@ -147,9 +142,7 @@ impl Client {
             }
         };
         match outcome {
-            Outcome::Accepted {
-                cipher, verdict, ..
-            } => Ok(ClientStep::Accepted(None, cipher, verdict.cursors)),
+            Outcome::Accepted { cipher, verdict, .. } => Ok(ClientStep::Accepted(None, cipher, verdict.cursors)),
             Outcome::Refused { refusal, .. } => Ok(ClientStep::Refused(refusal)),
             Outcome::Waiting { .. } => Err(failed("it waits")),
         }
@@ -212,26 +205,14 @@ impl Proved {
 }
 
 impl Daemon {
-    pub(super) fn handle(
-        self,
-        keys: &Keys,
-        real: bool,
-        message: &[u8],
-        random: &mut fastrand::Rng,
-    ) -> DaemonStep {
+    pub(super) fn handle(self, keys: &Keys, real: bool, message: &[u8], random: &mut fastrand::Rng) -> DaemonStep {
         match self.step(keys, real, message, random) {
             Some(step) => step,
             None => DaemonStep::Failed,
         }
     }
 
-    fn step(
-        self,
-        keys: &Keys,
-        real: bool,
-        message: &[u8],
-        random: &mut fastrand::Rng,
-    ) -> Option<DaemonStep> {
+    fn step(self, keys: &Keys, real: bool, message: &[u8], random: &mut fastrand::Rng) -> Option<DaemonStep> {
         let of = |hello: &crate::handshake::DeviceHello| {
             let thief = hello.certificate.identity() == keys.thief.identity();
             Hello::new(thief, hello.link)
@@ -245,21 +226,17 @@ impl Daemon {
                         let (next, message) = reply.ok()?;
                         DaemonStep::Send(Daemon::Hello(Box::new(next?)), message)
                     }
-                    Responder::Named(first) => DaemonStep::Foresee(Foreseen {
-                        hello: of(&first.hello),
-                        real: Some(first),
-                        number: [0; 8],
-                    }),
+                    Responder::Named(first) => {
+                        DaemonStep::Foresee(Foreseen { hello: of(&first.hello), real: Some(first), number: [0; 8] })
+                    }
                 }
             }
             Daemon::First => {
                 let number = random.u64(..).to_be_bytes();
                 match message.split_first()? {
-                    (0, hello) => DaemonStep::Foresee(Foreseen {
-                        hello: postcard::from_bytes(hello).ok()?,
-                        real: None,
-                        number,
-                    }),
+                    (0, hello) => {
+                        DaemonStep::Foresee(Foreseen { hello: postcard::from_bytes(hello).ok()?, real: None, number })
+                    }
                     _ => DaemonStep::Send(Daemon::ClearHello(number), number.to_vec()),
                 }
             }

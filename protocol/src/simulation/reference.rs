@@ -137,18 +137,13 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) fn new(number: u32) -> Self {
-        Reference {
-            number,
-            ..Reference::default()
-        }
+        Reference { number, ..Reference::default() }
     }
 
     fn sides(&mut self, end: End, id: StreamId) -> Checked<(&mut Side, &mut Side)> {
         let number = self.number;
         let Some([client, daemon]) = self.streams.get_mut(&id) else {
-            return Err(Violation(format!(
-                "the {end} has {id:?}, which nobody opened on link {number}"
-            )));
+            return Err(Violation(format!("the {end} has {id:?}, which nobody opened on link {number}")));
         };
         Ok(match end {
             End::Client => (client, daemon),
@@ -161,17 +156,8 @@ impl Reference {
     }
 
     /// Of the streams that fit, the `choice`th, modulo their number.
-    pub(super) fn pick(
-        &self,
-        end: End,
-        choice: u32,
-        fits: impl Fn(&Side) -> bool,
-    ) -> Option<StreamId> {
-        let fitting = || {
-            self.streams
-                .iter()
-                .filter(|(_, sides)| fits(&sides[end as usize]))
-        };
+    pub(super) fn pick(&self, end: End, choice: u32, fits: impl Fn(&Side) -> bool) -> Option<StreamId> {
+        let fitting = || self.streams.iter().filter(|(_, sides)| fits(&sides[end as usize]));
         let count = fitting().count().max(1);
         fitting().nth(choice as usize % count).map(|(id, _)| *id)
     }
@@ -188,10 +174,7 @@ impl Reference {
     pub(super) fn heard_of(&mut self, end: End, id: StreamId) -> Checked {
         let (side, peer) = self.sides(end, id)?;
         ensure!(!side.known, "{end} was told of {id:?} twice");
-        ensure!(
-            peer.sent > 0 || peer.finished,
-            "{end} was told of {id:?}, on which nothing was sent"
-        );
+        ensure!(peer.sent > 0 || peer.finished, "{end} was told of {id:?}, on which nothing was sent");
         side.known = true;
         Ok(())
     }
@@ -255,10 +238,7 @@ impl Reference {
                     peer.sent
                 );
                 let expected = payload(number, id, end.peer(), before, bytes.len());
-                ensure!(
-                    *bytes == expected,
-                    "{end} was given other bytes than those at {before} of {id:?}"
-                );
+                ensure!(*bytes == expected, "{end} was given other bytes than those at {before} of {id:?}");
                 self.turned += side.read / STREAM_WINDOW_FIRST - before / STREAM_WINDOW_FIRST;
             }
             Read::Blocked => side.blocked = true,
@@ -272,10 +252,7 @@ impl Reference {
                 side.ended = true;
             }
             Read::Reset(code) => {
-                ensure!(
-                    peer.gave_up == Some(*code),
-                    "{end} was told that {id:?} was given up with {code}"
-                );
+                ensure!(peer.gave_up == Some(*code), "{end} was told that {id:?} was given up with {code}");
                 side.ended = true;
             }
         }
@@ -301,10 +278,7 @@ impl Reference {
     pub(super) fn stands(&mut self, end: End, cursors: [u64; 4]) -> Checked {
         let before = std::mem::replace(&mut self.cursors[end as usize], cursors);
         ensure!(
-            before
-                .iter()
-                .zip(cursors)
-                .all(|(before, now)| *before <= now),
+            before.iter().zip(cursors).all(|(before, now)| *before <= now),
             "the {end}'s cursors went from {before:?} to {cursors:?}"
         );
         Ok(())

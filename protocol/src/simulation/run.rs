@@ -108,10 +108,7 @@ fn parse(text: &str) -> Result<(bool, Vec<Action>), String> {
     Ok((real, events))
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "which seeds are run is the caller's choice, not the core's"
-)]
+#[expect(clippy::disallowed_methods, reason = "which seeds are run is the caller's choice, not the core's")]
 fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -154,10 +151,7 @@ fn exactly_once_across_anything() {
     println!("seeds {seeds:?}: {counts:?}");
     if seeds.end - seeds.start >= 500 {
         let nothing = format!("{counts:?}");
-        assert!(
-            !nothing.contains(": 0"),
-            "something never happened: {nothing}"
-        );
+        assert!(!nothing.contains(": 0"), "something never happened: {nothing}");
     }
 }
 
@@ -177,11 +171,7 @@ fn a_printed_list_runs_again() {
 fn a_list_is_what_its_text_says() {
     let mut random = fastrand::Rng::with_seed(3);
     let events: Vec<Action> = (0..2_000).map(|_| draw(&mut random, true)).collect();
-    let failed = Failed {
-        real: true,
-        events,
-        why: Violation("because".to_owned()),
-    };
+    let failed = Failed { real: true, events, why: Violation("because".to_owned()) };
     assert_eq!(parse(&failed.text()), Ok((true, failed.events)));
 }
 
@@ -206,15 +196,9 @@ fn finds(fault: Fault) {
     let again = with(fault, || run_list(real, &events));
     assert_eq!(again.err(), Some(failed.why));
     let without = run_list(real, &events);
-    assert!(
-        without.is_ok(),
-        "the list finds something else: {without:?}"
-    );
+    assert!(without.is_ok(), "the list finds something else: {without:?}");
     for seed in 0..=seed {
-        assert!(
-            run_seed(seed).is_ok(),
-            "seed {seed} fails without the fault"
-        );
+        assert!(run_seed(seed).is_ok(), "seed {seed} fails without the fault");
     }
 }
 

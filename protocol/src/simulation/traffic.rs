@@ -47,16 +47,10 @@ impl World {
         });
         // What is due now and was not written waits for the carrier, not for the clock.
         let links = self.links.entries.values().map(|entry| &entry.link);
-        let timeouts = links
-            .chain([&self.client.link])
-            .filter_map(|link| link.poll_timeout());
+        let timeouts = links.chain([&self.client.link]).filter_map(|link| link.poll_timeout());
         let idle = self.client.carrier.is_none() && self.client.attempt.is_none();
         let ahead = timeouts.filter(|at| *at > self.now);
-        ahead
-            .chain(on_carriers)
-            .chain(self.links.next())
-            .chain(idle.then_some(self.client.retry_at))
-            .min()
+        ahead.chain(on_carriers).chain(self.links.next()).chain(idle.then_some(self.client.retry_at)).min()
     }
 
     fn happen(&mut self) -> Checked {
@@ -64,10 +58,8 @@ impl World {
         let carriers: Vec<u32> = self.carriers.keys().copied().collect();
         for id in carriers {
             for end in End::BOTH {
-                while let Some(arrival) = self
-                    .carriers
-                    .get_mut(&id)
-                    .and_then(|carrier| carrier.wires[end as usize].receive(now))
+                while let Some(arrival) =
+                    self.carriers.get_mut(&id).and_then(|carrier| carrier.wires[end as usize].receive(now))
                 {
                     match end {
                         End::Client => self.at_client(id, arrival)?,
@@ -89,10 +81,7 @@ impl World {
             self.counts.lease_ends += 1;
             self.forget(id, "its lease was over");
         }
-        if self.client.carrier.is_none()
-            && self.client.attempt.is_none()
-            && self.client.retry_at <= now
-        {
+        if self.client.carrier.is_none() && self.client.attempt.is_none() && self.client.retry_at <= now {
             let ms = self.random.u32(1..60);
             self.dial(Told::Truth, ms);
         }
@@ -110,10 +99,7 @@ impl World {
         if !carrier.is_shaking() || carrier.patience > self.now {
             return Ok(());
         }
-        if matches!(
-            carrier.client,
-            Some(ClientPhase::Shaking(_) | ClientPhase::Deaf)
-        ) {
+        if matches!(carrier.client, Some(ClientPhase::Shaking(_) | ClientPhase::Deaf)) {
             self.client_goes(id);
         }
         if let Some(carrier) = self.carriers.get(&id)
@@ -177,8 +163,7 @@ impl World {
             Some(ClientPhase::Up) => {
                 carrier.client = Some(ClientPhase::Up);
                 let handled = self.client.link.handle_packet(self.now, &packet);
-                return handled
-                    .map_err(|error| Violation(format!("the client was sent nonsense: {error}")));
+                return handled.map_err(|error| Violation(format!("the client was sent nonsense: {error}")));
             }
             other => {
                 carrier.client = other;
@@ -191,10 +176,7 @@ impl World {
                 self.put(id, End::Client, &message);
             }
             ClientStep::Accepted(proof, cipher, cursors) => {
-                ensure!(
-                    carrier.whose != Whose::Intruder,
-                    "an intruder was told that it has the link"
-                );
+                ensure!(carrier.whose != Whose::Intruder, "an intruder was told that it has the link");
                 carrier.client = Some(ClientPhase::Up);
                 carrier.next[End::Client as usize] = cursors.map(|cursor| cursor + 1);
                 if let Some(proof) = proof {
@@ -202,10 +184,7 @@ impl World {
                 }
                 let client = &mut self.client;
                 let established = client.link.establish(self.now, cipher, VERSION, cursors);
-                ensure!(
-                    established.is_ok(),
-                    "the daemon's cursors {cursors:?} are not the link's"
-                );
+                ensure!(established.is_ok(), "the daemon's cursors {cursors:?} are not the link's");
                 client.resumable = true;
                 client.carrier = client.attempt.take();
             }
@@ -231,10 +210,7 @@ impl World {
             Refusal::Superseded => forgotten == Some(SUPERSEDED),
             _ => false,
         };
-        ensure!(
-            expected,
-            "the client's newest attempt for link {number} was refused: {refusal}"
-        );
+        ensure!(expected, "the client's newest attempt for link {number} was refused: {refusal}");
         self.new_link();
         Ok(())
     }
@@ -269,10 +245,7 @@ impl World {
             DaemonStep::Foresee(foreseen) => self.foresee(id, foreseen)?,
             DaemonStep::Proved(proved, first) => self.admit(id, proved, first)?,
             DaemonStep::Failed => {
-                ensure!(
-                    carrier.whose == Whose::Recording,
-                    "the daemon could not read the client's handshake"
-                );
+                ensure!(carrier.whose == Whose::Recording, "the daemon could not read the client's handshake");
                 self.counts.refusals += 1;
                 self.daemon_goes(id);
             }
@@ -291,11 +264,7 @@ impl World {
             return Ok(());
         }
         let epoch = self.references[&number_of(link.id)].epoch;
-        ensure!(
-            link.epoch == epoch,
-            "the daemon takes a packet of epoch {} after {epoch}",
-            link.epoch
-        );
+        ensure!(link.epoch == epoch, "the daemon takes a packet of epoch {} after {epoch}", link.epoch);
         let handled = entry.link.handle_packet(self.now, packet);
         handled.map_err(|error| Violation(format!("the daemon was sent nonsense: {error}")))
     }
@@ -335,28 +304,19 @@ impl World {
 
     fn admit(&mut self, id: u32, mut proved: Proved, first: Option<Bytes>) -> Checked {
         let whose = self.carriers[&id].whose;
-        ensure!(
-            whose != Whose::Recording,
-            "a recording was taken for the device"
-        );
+        ensure!(whose != Whose::Recording, "a recording was taken for the device");
         let request = proved.hello.link;
         let known = self.links.entries.contains_key(&request.id);
         if request.cursors.is_some() {
             self.unopened(request.id);
         }
         let admitted = self.links.admit(self.now, &proved.hello);
-        let Admitted {
-            cursors,
-            superseded,
-        } = match admitted {
+        let Admitted { cursors, superseded } = match admitted {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 self.counts.refusals += 1;
                 if known && !self.links.entries.contains_key(&request.id) {
-                    ensure!(
-                        whose != Whose::Client { honest: true },
-                        "true cursors ended the link"
-                    );
+                    ensure!(whose != Whose::Client { honest: true }, "true cursors ended the link");
                     self.forget(request.id, "a liar asked for it");
                 }
                 let packet = match first {
@@ -371,15 +331,10 @@ impl World {
         ensure!(whose != Whose::Intruder, "an intruder has the link");
         self.counts.resumes += u64::from(known);
         let reference = self.reference(request.id);
-        ensure!(
-            known || reference.epoch == 0,
-            "link {} is opened again",
-            reference.number
-        );
+        ensure!(known || reference.epoch == 0, "link {} is opened again", reference.number);
         reference.taken(request.epoch)?;
         for (old, mut entry) in superseded {
-            if let (Some(carrier), Some(packet)) = (entry.carrier, entry.link.poll_packet(self.now))
-            {
+            if let (Some(carrier), Some(packet)) = (entry.carrier, entry.link.poll_packet(self.now)) {
                 self.put(carrier, End::Daemon, &packet);
                 self.daemon_goes(carrier);
             }
@@ -407,13 +362,8 @@ impl World {
             return Ok(());
         };
         let peer_cursors = request.cursors.unwrap_or_default();
-        let established = entry
-            .link
-            .establish(now, proved.cipher, VERSION, peer_cursors);
-        ensure!(
-            established.is_ok(),
-            "an admitted carrier cannot be established"
-        );
+        let established = entry.link.establish(now, proved.cipher, VERSION, peer_cursors);
+        ensure!(established.is_ok(), "an admitted carrier cannot be established");
         entry.carrier = Some(id);
         if let Some(first) = first {
             entry.link.sent_ahead(&ahead);
@@ -505,10 +455,7 @@ impl World {
                 }
                 Frame::Ack { cursors } => {
                     if let Some((link, _)) = self.end(end) {
-                        ensure!(
-                            cursors == link.cursors(),
-                            "the {end} acknowledges what it has not"
-                        );
+                        ensure!(cursors == link.cursors(), "the {end} acknowledges what it has not");
                     }
                 }
                 frame => self.in_turn(end, id, &frame)?,
@@ -523,10 +470,7 @@ impl World {
             && let Some(carrier) = self.carriers.get_mut(&id)
         {
             let next = &mut carrier.next[end as usize][lane.index()];
-            ensure!(
-                *next == sequence,
-                "the {end} writes {sequence} of lane {lane:?} where {next} is due"
-            );
+            ensure!(*next == sequence, "the {end} writes {sequence} of lane {lane:?} where {next} is due");
             *next += 1;
         }
         Ok(())
@@ -534,10 +478,7 @@ impl World {
 
     /// What holds at any time.
     pub(super) fn check(&mut self) -> Checked {
-        ensure!(
-            self.links.entries.len() <= 1,
-            "the daemon has two links of one client"
-        );
+        ensure!(self.links.entries.len() <= 1, "the daemon has two links of one client");
         for end in End::BOTH {
             if let Some((link, reference)) = self.end(end) {
                 reference.stands(end, link.cursors())?;
@@ -548,10 +489,7 @@ impl World {
             if let Some(carrier) = entry.carrier {
                 let has = self.carriers[&carrier].hello.link.epoch;
                 let epoch = self.references[&number_of(*id)].epoch;
-                ensure!(
-                    has == epoch,
-                    "epoch {has} has the link, which epoch {epoch} took"
-                );
+                ensure!(has == epoch, "epoch {has} has the link, which epoch {epoch} took");
             }
         }
         Ok(())
@@ -560,17 +498,11 @@ impl World {
 
 impl super::world::Carrier {
     fn is_shaking(&self) -> bool {
-        matches!(
-            self.client,
-            Some(ClientPhase::Shaking(_) | ClientPhase::Deaf)
-        ) || matches!(self.daemon, Some(DaemonPhase::Shaking(_)))
+        matches!(self.client, Some(ClientPhase::Shaking(_) | ClientPhase::Deaf))
+            || matches!(self.daemon, Some(DaemonPhase::Shaking(_)))
     }
 }
 
 fn accepted(cursors: [u64; 4]) -> Verdict {
-    Verdict {
-        refusal: 0,
-        cursors,
-        ..Verdict::refused(Refusal::Busy, "host")
-    }
+    Verdict { refusal: 0, cursors, ..Verdict::refused(Refusal::Busy, "host") }
 }

@@ -31,10 +31,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(delay: Duration) -> Self {
-        Wire {
-            delay,
-            ..Wire::default()
-        }
+        Wire { delay, ..Wire::default() }
     }
 
     /// Bytes under way.

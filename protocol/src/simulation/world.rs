@@ -199,9 +199,7 @@ impl World {
             }
             Action::Send(end, choice, bytes) => self.send(end, choice, bytes)?,
             Action::Finish(end, choice) => {
-                self.on_stream(end, choice, Side::writes, |link, reference, id| match link
-                    .finish(id)
-                {
+                self.on_stream(end, choice, Side::writes, |link, reference, id| match link.finish(id) {
                     Ok(()) => reference.finishes(end, id),
                     Err(_) => reference.refused(end, id),
                 })?;
@@ -219,9 +217,7 @@ impl World {
                 })?;
             }
             Action::Consume(end, choice, times) => {
-                self.on_stream(end, choice, Side::reads, |link, reference, id| {
-                    read(link, reference, end, id, times)
-                })?;
+                self.on_stream(end, choice, Side::reads, |link, reference, id| read(link, reference, end, id, times))?;
             }
             Action::Cut(to_daemon, to_client) => {
                 if let Some(carrier) = self.clients_carrier() {
@@ -291,8 +287,7 @@ impl World {
             let length = capacity.min(most as usize).min(60_000);
             let from = side.sent;
             let bytes = payload(reference.number, id, end, from, length);
-            link.write(id, bytes)
-                .map_err(|_| Violation(format!("{id:?} has room and takes nothing")))?;
+            link.write(id, bytes).map_err(|_| Violation(format!("{id:?} has room and takes nothing")))?;
             reference.sends(end, id, length as u64)
         })
     }
@@ -320,9 +315,7 @@ impl World {
         let Client { link, number, .. } = &mut self.client;
         self.counts.duplicates += link.duplicates();
         if let Some(reference) = self.references.get_mut(number) {
-            reference
-                .forgotten
-                .get_or_insert("the client began a new link");
+            reference.forgotten.get_or_insert("the client began a new link");
         }
         *number += 1;
         self.references.insert(*number, Reference::new(*number));
@@ -344,11 +337,7 @@ impl World {
             Told::Beyond => truth.map(|cursor| cursor + 1_000_000),
         });
         let honest = cursors.is_none_or(|cursors| cursors == truth);
-        let link = LinkRequest {
-            id: link_id(self.client.number),
-            epoch: self.client.epoch,
-            cursors,
-        };
+        let link = LinkRequest { id: link_id(self.client.number), epoch: self.client.epoch, cursors };
         let id = self.shake(Hello::new(false, link), Whose::Client { honest }, ms);
         self.client.attempt = Some(id);
     }
@@ -356,12 +345,8 @@ impl World {
     /// Begins a handshake on a new carrier.
     fn shake(&mut self, hello: Hello, whose: Whose, ms: u32) -> u32 {
         // Long for the first contact, and now and then because the daemon's key was forgotten.
-        let manner = Manner {
-            real: self.real,
-            long: self.last_carrier.is_multiple_of(4),
-        };
-        let (client, message) =
-            handshake::Client::start(&self.keys, manner, hello, &mut self.random);
+        let manner = Manner { real: self.real, long: self.last_carrier.is_multiple_of(4) };
+        let (client, message) = handshake::Client::start(&self.keys, manner, hello, &mut self.random);
         let id = self.carrier(hello, whose, ms, ClientPhase::Shaking(client));
         self.put(id, End::Client, &message);
         id
@@ -448,10 +433,7 @@ impl World {
             if let Some((_, reference)) = self.end(end) {
                 for (id, sides) in &reference.streams {
                     let side = &sides[end as usize];
-                    ensure!(
-                        !(side.writes() && side.starved),
-                        "the {end} was not told that {id:?} has room"
-                    );
+                    ensure!(!(side.writes() && side.starved), "the {end} was not told that {id:?} has room");
                 }
             }
         }
@@ -485,11 +467,7 @@ impl World {
                 active |= self.work(end, finish)?;
             }
             self.pump()?;
-            quiet = if active || !self.is_quiet() {
-                0
-            } else {
-                quiet + 1
-            };
+            quiet = if active || !self.is_quiet() { 0 } else { quiet + 1 };
             if quiet == 3 {
                 return Ok(());
             }
@@ -504,10 +482,7 @@ impl World {
         };
         let busy = |side: &Side| (side.reads() && !side.blocked) || (finish && side.writes());
         let streams = reference.streams.iter();
-        let busy: Vec<StreamId> = streams
-            .filter(|(_, sides)| busy(&sides[end as usize]))
-            .map(|(id, _)| *id)
-            .collect();
+        let busy: Vec<StreamId> = streams.filter(|(_, sides)| busy(&sides[end as usize])).map(|(id, _)| *id).collect();
         for &id in &busy {
             let side = reference.side(end, id)?;
             if finish && side.writes() {
@@ -526,23 +501,13 @@ impl World {
 
     fn is_quiet(&mut self) -> bool {
         let up = self.client.carrier;
-        let both = self
-            .links
-            .entries
-            .values()
-            .any(|entry| up.is_some() && entry.carrier == up);
+        let both = self.links.entries.values().any(|entry| up.is_some() && entry.carrier == up);
         let silent = up.and_then(|id| self.carriers.get(&id));
         let silent = silent.is_some_and(|carrier| carrier.wires.iter().any(Wire::is_silent));
         let empty = |wire: &Wire| wire.bytes() == 0;
         both && !silent
-            && End::BOTH.into_iter().all(|end| {
-                self.end(end)
-                    .is_some_and(|(link, _)| link.replay_bytes() == 0)
-            })
-            && self
-                .carriers
-                .values()
-                .all(|carrier| carrier.wires.iter().all(empty))
+            && End::BOTH.into_iter().all(|end| self.end(end).is_some_and(|(link, _)| link.replay_bytes() == 0))
+            && self.carriers.values().all(|carrier| carrier.wires.iter().all(empty))
     }
 }
 

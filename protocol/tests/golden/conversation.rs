@@ -22,10 +22,8 @@ use super::{check, hex, text};
 fn drain(name: &str, link: &mut Link, now: Time, out: &mut Vec<Value>) -> Vec<Vec<u8>> {
     let packets: Vec<Vec<u8>> = std::iter::from_fn(|| link.poll_packet(now)).collect();
     for packet in &packets {
-        let frames: Vec<Value> = parse_packet(1, Bytes::copy_from_slice(packet))
-            .unwrap()
-            .map(|frame| fields(&frame.unwrap()))
-            .collect();
+        let frames: Vec<Value> =
+            parse_packet(1, Bytes::copy_from_slice(packet)).unwrap().map(|frame| fields(&frame.unwrap())).collect();
         out.push(json!({ "from": name, "packet": hex(packet), "frames": frames }));
     }
     packets
@@ -62,11 +60,7 @@ fn a_conversation_has_its_bytes() {
     for packet in drain("client", &mut client, at(22), &mut out) {
         daemon.handle_packet(at(23), &packet).unwrap();
     }
-    assert_eq!(
-        (client.replay_bytes(), daemon.replay_bytes()),
-        (0, 0),
-        "all is acknowledged"
-    );
+    assert_eq!((client.replay_bytes(), daemon.replay_bytes()), (0, 0), "all is acknowledged");
     check(
         "conversation.json",
         "The plaintexts of the packets of one request and its answer (terminal.signal), on a new link.",

@@ -19,25 +19,10 @@ fn frames() -> Vec<Frame> {
             fin: false,
             payload: Bytes::from_static(b"hi"),
         },
-        Frame::Data {
-            stream: stream(Lane::Bulk, 2),
-            sequence: 258,
-            open: false,
-            fin: true,
-            payload: Bytes::new(),
-        },
-        Frame::Reset {
-            stream: stream(Lane::Control, 3),
-            sequence: 7,
-            code: 1,
-        },
-        Frame::Credit {
-            stream: stream(Lane::Tunnel, 4),
-            limit: 393_216,
-        },
-        Frame::Ack {
-            cursors: [1, 2, 3, 65_536],
-        },
+        Frame::Data { stream: stream(Lane::Bulk, 2), sequence: 258, open: false, fin: true, payload: Bytes::new() },
+        Frame::Reset { stream: stream(Lane::Control, 3), sequence: 7, code: 1 },
+        Frame::Credit { stream: stream(Lane::Tunnel, 4), limit: 393_216 },
+        Frame::Ack { cursors: [1, 2, 3, 65_536] },
         Frame::Ping { nonce: 1_500_000 },
         Frame::Pong { nonce: 1_500_000 },
         Frame::Verdict(Bytes::from_static(&[0])),
@@ -56,21 +41,11 @@ pub(super) fn fields(frame: &Frame) -> Value {
         Lane::Bulk => "bulk",
     };
     match frame {
-        Frame::Data {
-            stream,
-            sequence,
-            open,
-            fin,
-            payload,
-        } => json!({
+        Frame::Data { stream, sequence, open, fin, payload } => json!({
             "kind": "DATA", "lane": lane(stream.lane), "stream": stream.number, "sequence": sequence,
             "open": open, "fin": fin, "payload": hex(payload),
         }),
-        Frame::Reset {
-            stream,
-            sequence,
-            code,
-        } => json!({
+        Frame::Reset { stream, sequence, code } => json!({
             "kind": "RESET", "lane": lane(stream.lane), "stream": stream.number, "sequence": sequence,
             "code": code,
         }),
@@ -109,18 +84,12 @@ fn every_frame_has_its_bytes() {
 
     let ping = [5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
     let refused: &[(&str, &[u8])] = &[
-        (
-            "a frame behind REKEY",
-            &[&[1, 9, 0, 0, 0], &ping[..]].concat(),
-        ),
+        ("a frame behind REKEY", &[&[1, 9, 0, 0, 0], &ping[..]].concat()),
         ("a version that was not chosen", &[&[2], &ping[..]].concat()),
         ("no frame", &[1]),
         ("an unknown flag", &[&[1, 5, 1], &ping[2..]].concat()),
         ("a frame cut short", &[1, 5, 0, 0, 8, 0]),
-        (
-            "bytes behind a field",
-            &[1, 2, 0, 0, 15, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0],
-        ),
+        ("bytes behind a field", &[1, 2, 0, 0, 15, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0]),
     ];
     for (why, packet) in refused {
         let read = parse_packet(1, Bytes::copy_from_slice(packet));
@@ -130,10 +99,7 @@ fn every_frame_has_its_bytes() {
     }
     let unknown = [&[1, 200, 255, 0, 2, 1, 2], &ping[..]].concat();
     let read = parse_packet(1, Bytes::from(unknown.clone())).unwrap();
-    assert_eq!(
-        read.collect::<Result<Vec<_>, _>>().unwrap(),
-        [Frame::Ping { nonce: 9 }]
-    );
+    assert_eq!(read.collect::<Result<Vec<_>, _>>().unwrap(), [Frame::Ping { nonce: 9 }]);
     vectors.push(json!({ "packet": hex(unknown), "frames": 1, "skipped": 1 }));
     check(
         "frames.json",

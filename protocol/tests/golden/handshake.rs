@@ -3,8 +3,8 @@
 use data_encoding::HEXLOWER;
 use keepline_protocol::frame::{Frame, kind};
 use keepline_protocol::handshake::{
-    Authenticated, Claim, DeviceHello, Initiator, InvitationKey, LinkRequest, Outcome, Rejected,
-    Reply, Responder, VERSIONS, Verdict,
+    Authenticated, Claim, DeviceHello, Initiator, InvitationKey, LinkRequest, Outcome, Rejected, Reply, Responder,
+    VERSIONS, Verdict,
 };
 use keepline_protocol::id::InvitationId;
 use keepline_protocol::identity::{Credentials, Role};
@@ -23,17 +23,11 @@ const DAEMON_EPHEMERAL: [u8; 32] = [0xe3; 32];
 const DAEMON_KEM_ENTROPY: [u8; 32] = [0xe7; 32];
 
 fn client_entropy() -> [u8; 96] {
-    [&CLIENT_EPHEMERAL[..], &CLIENT_KEM_SEED]
-        .concat()
-        .try_into()
-        .unwrap()
+    [&CLIENT_EPHEMERAL[..], &CLIENT_KEM_SEED].concat().try_into().unwrap()
 }
 
 fn daemon_entropy() -> [u8; 64] {
-    [DAEMON_EPHEMERAL, DAEMON_KEM_ENTROPY]
-        .concat()
-        .try_into()
-        .unwrap()
+    [DAEMON_EPHEMERAL, DAEMON_KEM_ENTROPY].concat().try_into().unwrap()
 }
 
 /// What stands in clear, and the psk that follows from it.
@@ -52,16 +46,8 @@ fn clear(pattern: u8, invitation: Option<InvitationId>, key: [u8; 32]) -> Clear 
     let head = [&fixed[..], pair.pk()].concat();
     let ciphertext = ciphertext.as_slice().to_vec();
     let digest = Sha256::digest([&head[..], &ciphertext].concat());
-    let psk = hkdf(
-        &[key, shared].concat(),
-        &[&b"keepline psk v1"[..], &digest].concat(),
-    );
-    Clear {
-        head,
-        ciphertext,
-        shared,
-        psk,
-    }
+    let psk = hkdf(&[key, shared].concat(), &[&b"keepline psk v1"[..], &digest].concat());
+    Clear { head, ciphertext, shared, psk }
 }
 
 /// The handshake's messages, made with a Noise library from the text of the specification.
@@ -76,11 +62,8 @@ struct ByHand {
 /// `payloads` are those of the pattern's messages: three in XX, two in IK.
 fn by_hand(clear: &Clear, payloads: &[&[u8]]) -> ByHand {
     let known = payloads.len() == 2;
-    let (name, place) = if known {
-        ("Noise_IKpsk2_25519_AESGCM_SHA256", 2)
-    } else {
-        ("Noise_XXpsk3_25519_AESGCM_SHA256", 3)
-    };
+    let (name, place) =
+        if known { ("Noise_IKpsk2_25519_AESGCM_SHA256", 2) } else { ("Noise_XXpsk3_25519_AESGCM_SHA256", 3) };
     let builder = |secret, ephemeral| {
         snow::Builder::new(name.parse().unwrap())
             .prologue(&clear.head)
@@ -96,9 +79,7 @@ fn by_hand(clear: &Clear, payloads: &[&[u8]]) -> ByHand {
         client = client.remote_public_key(&host_key).unwrap();
     }
     let mut client = client.build_initiator().unwrap();
-    let mut daemon = builder(&DAEMON_ENTROPY[32..], &DAEMON_EPHEMERAL)
-        .build_responder()
-        .unwrap();
+    let mut daemon = builder(&DAEMON_ENTROPY[32..], &DAEMON_EPHEMERAL).build_responder().unwrap();
     let write = |from: &mut snow::HandshakeState, to: &mut snow::HandshakeState, payload: &[u8]| {
         let (mut out, mut read) = (vec![0; 2048], vec![0; 2048]);
         let length = from.write_message(payload, &mut out).unwrap();
@@ -108,9 +89,7 @@ fn by_hand(clear: &Clear, payloads: &[&[u8]]) -> ByHand {
     };
     let first = write(&mut client, &mut daemon, payloads[0]);
     let second = write(&mut daemon, &mut client, payloads[1]);
-    let third = payloads
-        .get(2)
-        .map(|payload| write(&mut client, &mut daemon, payload));
+    let third = payloads.get(2).map(|payload| write(&mut client, &mut daemon, payload));
     ByHand {
         first: [&clear.head[..], &first].concat(),
         second: [&[0][..], &clear.ciphertext, &second].concat(),
@@ -135,18 +114,10 @@ fn verdict_bytes(refusal: u8, retry: bool, held: bool, cursors: [u8; 4], lease: 
 }
 
 fn verdict_packet(body: &[u8]) -> Vec<u8> {
-    [
-        &[1, kind::VERDICT, 0, 0, u8::try_from(body.len()).unwrap()],
-        body,
-    ]
-    .concat()
+    [&[1, kind::VERDICT, 0, 0, u8::try_from(body.len()).unwrap()], body].concat()
 }
 
-fn initiator<'a>(
-    device: &'a Credentials,
-    host: &Credentials,
-    resume: Option<(u32, [u64; 4])>,
-) -> Initiator<'a> {
+fn initiator<'a>(device: &'a Credentials, host: &Credentials, resume: Option<(u32, [u64; 4])>) -> Initiator<'a> {
     let (epoch, cursors) = resume.map_or((1, None), |(epoch, cursors)| (epoch, Some(cursors)));
     Initiator {
         versions: VERSIONS,
@@ -158,11 +129,7 @@ fn initiator<'a>(
         name: text("laptop"),
         client: text("client-1"),
         features: 0,
-        link: LinkRequest {
-            id: LINK,
-            epoch,
-            cursors,
-        },
+        link: LinkRequest { id: LINK, epoch, cursors },
     }
 }
 
@@ -179,9 +146,7 @@ fn ends(name: &str, pattern: &str, clear: &Clear, hello: &DeviceHello) -> Value 
 
 /// `left` with the members of `right` behind its own.
 fn joined(mut left: Value, right: Value) -> Value {
-    let Value::Object(more) = right else {
-        panic!("an object")
-    };
+    let Value::Object(more) = right else { panic!("an object") };
     left.as_object_mut().unwrap().extend(more);
     left
 }
@@ -190,14 +155,9 @@ fn joined(mut left: Value, right: Value) -> Value {
 fn short_handshake(name: &str, resume: Option<(u32, [u64; 4])>) -> Value {
     let device = Credentials::generate(Role::Device, &DEVICE_ENTROPY);
     let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
-    let initiator = Initiator {
-        noise_key: Some(host.certificate().noise_key()),
-        ..initiator(&device, &host, resume)
-    };
+    let initiator = Initiator { noise_key: Some(host.certificate().noise_key()), ..initiator(&device, &host, resume) };
     let (client, first) = initiator.start(client_entropy());
-    let Ok(Responder::Named(responder)) =
-        Responder::start(&VERSIONS, &host, &first, daemon_entropy())
-    else {
+    let Ok(Responder::Named(responder)) = Responder::start(&VERSIONS, &host, &first, daemon_entropy()) else {
         panic!("not IK")
     };
     let hello = responder.hello.clone();
@@ -210,8 +170,7 @@ fn short_handshake(name: &str, resume: Option<(u32, [u64; 4])>) -> Value {
         ..Verdict::refused(Refusal::Busy, "")
     };
     let (daemon, second) = responder.reply(&host, &accepted).unwrap();
-    let Reply::Decided(Outcome::Accepted { mut cipher, .. }) = client.handle(&second).unwrap()
-    else {
+    let Reply::Decided(Outcome::Accepted { mut cipher, .. }) = client.handle(&second).unwrap() else {
         panic!("not accepted")
     };
 
@@ -247,47 +206,24 @@ fn short_handshake(name: &str, resume: Option<(u32, [u64; 4])>) -> Value {
 fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>) -> Value {
     let device = Credentials::generate(Role::Device, &DEVICE_ENTROPY);
     let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
-    let claim = secret.clone().map(|secret| Claim {
-        id: INVITATION,
-        secret,
-    });
-    let initiator = Initiator {
-        claim: claim.clone(),
-        ..initiator(&device, &host, resume)
-    };
+    let claim = secret.clone().map(|secret| Claim { id: INVITATION, secret });
+    let initiator = Initiator { claim: claim.clone(), ..initiator(&device, &host, resume) };
     let (client, first) = initiator.start(client_entropy());
-    let Ok(Responder::Anonymous(responder)) =
-        Responder::start(&VERSIONS, &host, &first, daemon_entropy())
-    else {
+    let Ok(Responder::Anonymous(responder)) = Responder::start(&VERSIONS, &host, &first, daemon_entropy()) else {
         panic!("not XX")
     };
-    let known = secret.as_ref().map_or(InvitationKey::NotClaimed, |secret| {
-        InvitationKey::Known(secret.key())
-    });
+    let known = secret.as_ref().map_or(InvitationKey::NotClaimed, |secret| InvitationKey::Known(secret.key()));
     let (daemon, second) = responder.reply(&host, known).unwrap();
-    let Reply::Prove {
-        message: third,
-        next: client,
-    } = client.handle(&second).unwrap()
-    else {
-        panic!("not XX")
-    };
+    let Reply::Prove { message: third, next: client } = client.handle(&second).unwrap() else { panic!("not XX") };
     let mut authenticated = daemon.unwrap().handle(&third).unwrap();
 
     let key = secret.as_ref().map_or([0; 32], Secret::key);
     let clear = clear(1, claim.map(|claim| claim.id), key);
-    let payload2 = [
-        &[1, 0][..],
-        &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1,
-    ]
-    .concat();
+    let payload2 = [&[1, 0][..], &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1].concat();
     let mut payload3 = postcard::to_stdvec(&authenticated.hello).unwrap();
     payload3.extend(postcard::to_stdvec(&authenticated.secret).unwrap());
     let mut hand = by_hand(&clear, &[&[], &payload2, &payload3]);
-    assert_eq!(
-        (&hand.first, &hand.second, &hand.third),
-        (&first, &second, &third)
-    );
+    assert_eq!((&hand.first, &hand.second, &hand.third), (&first, &second, &third));
 
     let accepted = Verdict {
         refusal: 0,
@@ -298,43 +234,21 @@ fn handshake(name: &str, secret: Option<Secret>, resume: Option<(u32, [u64; 4])>
         cursors: [4, 3, 2, 1],
         lease_seconds: 120,
     };
-    let held = Verdict {
-        held: true,
-        ..Verdict::refused(Refusal::Pending, "host")
-    };
+    let held = Verdict { held: true, ..Verdict::refused(Refusal::Pending, "host") };
     let body = verdict_bytes(0, false, false, [4, 3, 2, 1], &[120]);
     let held_body = verdict_bytes(17, true, true, [0; 4], &[0]);
     let plains = [verdict_packet(&held_body), verdict_packet(&body)];
-    let packets = [
-        authenticated.verdict(&held),
-        authenticated.verdict(&accepted),
-    ];
+    let packets = [authenticated.verdict(&held), authenticated.verdict(&accepted)];
     for (plain, packet) in plains.iter().zip(&packets) {
         assert_eq!(&seal(&mut hand.daemon, plain), packet);
     }
-    let Outcome::Waiting {
-        next,
-        pending: true,
-        ..
-    } = client.handle(&packets[0]).unwrap()
-    else {
-        panic!("not held")
-    };
-    let Outcome::Accepted { mut cipher, .. } = next.handle(&packets[1]).unwrap() else {
-        panic!("not accepted")
-    };
+    let Outcome::Waiting { next, pending: true, .. } = client.handle(&packets[0]).unwrap() else { panic!("not held") };
+    let Outcome::Accepted { mut cipher, .. } = next.handle(&packets[1]).unwrap() else { panic!("not accepted") };
     let ping = [1, 5, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
     let pong = [1, 6, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
-    let Authenticated {
-        cipher: mut theirs,
-        hello,
-        ..
-    } = authenticated;
+    let Authenticated { cipher: mut theirs, hello, .. } = authenticated;
     let sealed = [cipher.seal(&ping), theirs.seal(&pong)];
-    assert_eq!(
-        sealed,
-        [seal(&mut hand.client, &ping), seal(&mut hand.daemon, &pong)]
-    );
+    assert_eq!(sealed, [seal(&mut hand.client, &ping), seal(&mut hand.daemon, &pong)]);
 
     joined(
         ends(name, "XXpsk3", &clear, &hello),
@@ -360,39 +274,22 @@ fn handshakes_have_their_bytes() {
         handshake("a resumed link", None, Some((300, [1, 200, 0, 70_000]))),
         handshake("a claimed invitation", Some(secret()), None),
         short_handshake("a new link with a known daemon", None),
-        short_handshake(
-            "a resumed link with a known daemon",
-            Some((300, [1, 200, 0, 70_000])),
-        ),
+        short_handshake("a resumed link with a known daemon", Some((300, [1, 200, 0, 70_000]))),
     ];
     for refusal in [Refusal::Version, Refusal::Busy, Refusal::StaleKey] {
-        let rejected = Rejected {
-            refusal: Some(refusal),
-        };
+        let rejected = Rejected { refusal: Some(refusal) };
         let reply = rejected.reply().unwrap();
-        vectors.push(
-            json!({ "name": "a refusal in clear", "refusal": refusal.name(), "reply": hex(reply) }),
-        );
+        vectors.push(json!({ "name": "a refusal in clear", "refusal": refusal.name(), "reply": hex(reply) }));
     }
     let host = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY);
-    let claimed = vectors[2]["message_1"]
-        .as_str()
-        .unwrap()
-        .as_bytes()
-        .to_vec();
+    let claimed = vectors[2]["message_1"].as_str().unwrap().as_bytes().to_vec();
     let first = HEXLOWER.decode(&claimed).unwrap();
-    let Ok(Responder::Anonymous(responder)) =
-        Responder::start(&VERSIONS, &host, &first, daemon_entropy())
-    else {
+    let Ok(Responder::Anonymous(responder)) = Responder::start(&VERSIONS, &host, &first, daemon_entropy()) else {
         panic!("not XX")
     };
     let (next, second) = responder.reply(&host, InvitationKey::Unknown).unwrap();
     assert!(next.is_none());
-    let payload = [
-        &[1, 22][..],
-        &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1,
-    ]
-    .concat();
+    let payload = [&[1, 22][..], &certificate("keepline daemon certificate v1", &DAEMON_ENTROPY).1].concat();
     let clear = clear(1, Some(INVITATION), [0; 32]);
     let hand = by_hand(&clear, &[&[], &payload, &[]]);
     assert_eq!(hand.second, second);

@@ -7,9 +7,7 @@ use keepline_protocol::invitation::{Invitation, Secret};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{
-    ATTACHMENT, DEVICE, GENERATION, INVITATION, LINK, MOMENT, TERMINAL, WORKSPACE, check, hex, text,
-};
+use super::{ATTACHMENT, DEVICE, GENERATION, INVITATION, LINK, MOMENT, TERMINAL, WORKSPACE, check, hex, text};
 
 pub(super) const DEVICE_ENTROPY: [u8; 64] = halves(0xd1, 0xd2);
 pub(super) const DAEMON_ENTROPY: [u8; 64] = halves(0xe1, 0xe2);
@@ -41,16 +39,8 @@ pub(super) fn certificate(label: &str, entropy: &[u8; 64]) -> (Vec<u8>, Vec<u8>)
 #[test]
 fn identities_have_their_bytes() {
     let ends = [
-        (
-            Role::Device,
-            "keepline device certificate v1",
-            DEVICE_ENTROPY,
-        ),
-        (
-            Role::Daemon,
-            "keepline daemon certificate v1",
-            DAEMON_ENTROPY,
-        ),
+        (Role::Device, "keepline device certificate v1", DEVICE_ENTROPY),
+        (Role::Daemon, "keepline daemon certificate v1", DAEMON_ENTROPY),
     ];
     let identities = ends.map(|(role, label, entropy)| {
         let credentials = Credentials::generate(role, &entropy);
@@ -85,9 +75,7 @@ fn identities_have_their_bytes() {
 
 pub(super) fn hkdf(key: &[u8], info: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
-    Hkdf::<Sha256>::new(None, key)
-        .expand(info, &mut out)
-        .unwrap();
+    Hkdf::<Sha256>::new(None, key).expand(info, &mut out).unwrap();
     out
 }
 
@@ -101,44 +89,33 @@ fn an_invitation_has_its_bytes() {
     let proof: [u8; 32] = Sha256::digest(INVITATION_SECRET).into();
     assert_eq!(secret.proof(), proof);
     let daemon = Credentials::generate(Role::Daemon, &DAEMON_ENTROPY).identity();
-    let vectors = [
-        vec![
-            text("ws://127.0.0.1:7001/v1/link"),
-            text("ws://[::1]:7001/v1/link"),
-        ],
-        Vec::new(),
-    ]
-    .map(|routes| {
-        let invitation = Invitation {
-            id: INVITATION,
-            daemon,
-            secret: secret.clone(),
-            expires_ms: MOMENT,
-            routes: routes.clone(),
-        };
-        let file = invitation.to_file();
-        assert_eq!(Invitation::from_file(&file).unwrap(), invitation);
-        let mut checked = Sha256::new();
-        for part in [
-            INVITATION.to_string(),
-            daemon.to_hex(),
-            hex(INVITATION_SECRET),
-            MOMENT.to_string(),
-        ]
-        .into_iter()
-        .chain(routes.clone())
-        {
-            checked.update(part);
-            checked.update([0]);
-        }
-        let check = hex(&checked.finalize()[..8]);
-        assert!(file.contains(&check), "the check is as the text says");
-        json!({
-            "id": INVITATION, "daemon": daemon.to_hex(), "secret": hex(INVITATION_SECRET),
-            "expires_ms": MOMENT, "routes": routes, "check": check, "file": file,
-            "key": hex(secret.key()), "proof": hex(secret.proof()),
-        })
-    });
+    let vectors =
+        [vec![text("ws://127.0.0.1:7001/v1/link"), text("ws://[::1]:7001/v1/link")], Vec::new()].map(|routes| {
+            let invitation = Invitation {
+                id: INVITATION,
+                daemon,
+                secret: secret.clone(),
+                expires_ms: MOMENT,
+                routes: routes.clone(),
+            };
+            let file = invitation.to_file();
+            assert_eq!(Invitation::from_file(&file).unwrap(), invitation);
+            let mut checked = Sha256::new();
+            for part in [INVITATION.to_string(), daemon.to_hex(), hex(INVITATION_SECRET), MOMENT.to_string()]
+                .into_iter()
+                .chain(routes.clone())
+            {
+                checked.update(part);
+                checked.update([0]);
+            }
+            let check = hex(&checked.finalize()[..8]);
+            assert!(file.contains(&check), "the check is as the text says");
+            json!({
+                "id": INVITATION, "daemon": daemon.to_hex(), "secret": hex(INVITATION_SECRET),
+                "expires_ms": MOMENT, "routes": routes, "check": check, "file": file,
+                "key": hex(secret.key()), "proof": hex(secret.proof()),
+            })
+        });
     check(
         "invitation.json",
         "Invitation files, and what the daemon keeps of the secret: key (K) and proof (H).",

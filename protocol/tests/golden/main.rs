@@ -7,10 +7,7 @@
 //! not with this crate, so that the text is known to be enough.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a test reads files and its environment"
-)]
+#![allow(clippy::disallowed_methods, reason = "a test reads files and its environment")]
 
 mod conversation;
 mod frames;
@@ -26,9 +23,7 @@ use std::path::Path;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use keepline_protocol::api::{Cursor, Json, Size};
-use keepline_protocol::id::{
-    AttachmentId, DeviceId, Generation, InvitationId, LinkId, TerminalId, WorkspaceId,
-};
+use keepline_protocol::id::{AttachmentId, DeviceId, Generation, InvitationId, LinkId, TerminalId, WorkspaceId};
 use keepline_protocol::message::Assembler;
 use serde_json::{Value, json};
 
@@ -38,17 +33,15 @@ fn hex(bytes: impl AsRef<[u8]>) -> String {
 
 /// Compares the vectors with their file, or writes it when that is asked for.
 fn check(file: &str, about: &str, vectors: Vec<Value>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../spec/vectors")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../spec/vectors").join(file);
     if std::env::var_os("KEEPLINE_BLESS").is_some_and(|value| value == "1") {
         let content = json!({ "about": about, "vectors": vectors });
         let text = serde_json::to_string_pretty(&content).unwrap() + "\n";
         std::fs::write(&path, text).unwrap();
         return;
     }
-    let text = std::fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{} cannot be read: {error}", path.display()));
+    let text =
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{} cannot be read: {error}", path.display()));
     let content: Value = serde_json::from_str(&text).unwrap();
     let written = content["vectors"].as_array().unwrap();
     for (index, (written, made)) in written.iter().zip(&vectors).enumerate() {
@@ -73,16 +66,8 @@ const INVITATION: InvitationId = InvitationId::from_bytes([0x44; 16]);
 const LINK: LinkId = LinkId::from_bytes([0x55; 16]);
 const ATTACHMENT: AttachmentId = AttachmentId::from_bytes([0x66; 16]);
 const GENERATION: Generation = Generation::from_bytes([0x77; 16]);
-const CURSOR: Cursor = Cursor {
-    generation: GENERATION,
-    revision: 300,
-};
-const SIZE: Size = Size {
-    cols: 132,
-    rows: 43,
-    x_pixels: 1320,
-    y_pixels: 860,
-};
+const CURSOR: Cursor = Cursor { generation: GENERATION, revision: 300 };
+const SIZE: Size = Size { cols: 132, rows: 43, x_pixels: 1320, y_pixels: 860 };
 /// Unix time in milliseconds.
 const MOMENT: u64 = 1_764_500_000_000;
 

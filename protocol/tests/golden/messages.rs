@@ -15,11 +15,7 @@ fn every_failure_and_notice_has_its_bytes() {
             Code::Ambiguous => vec![format!("{WORKSPACE} main"), text("second")],
             _ => Vec::new(),
         };
-        let failure = Failure {
-            code,
-            message: text("what happened"),
-            candidates: candidates.clone(),
-        };
+        let failure = Failure { code, message: text("what happened"), candidates: candidates.clone() };
         let wire = encode_answer::<method::ServerStatus>(&Err(failure.clone()));
         let read = message(&wire).answer::<method::ServerStatus>().unwrap();
         assert_eq!(read.unwrap_err(), failure);
@@ -37,15 +33,9 @@ fn every_failure_and_notice_has_its_bytes() {
     let wire = encode_struct(DELTA, &delta);
     assert_eq!(message(&wire).parse::<session::Delta>().unwrap(), delta);
     vectors.push(json!({ "name": "delta", "body": delta, "message": hex(&wire) }));
-    let reset = session::EventsStarted {
-        reset: some("reader-too-slow"),
-        document: Some(document()),
-    };
+    let reset = session::EventsStarted { reset: some("reader-too-slow"), document: Some(document()) };
     let wire = encode_struct(RESET, &reset);
-    assert_eq!(
-        message(&wire).parse::<session::EventsStarted>().unwrap(),
-        reset
-    );
+    assert_eq!(message(&wire).parse::<session::EventsStarted>().unwrap(), reset);
     vectors.push(json!({ "name": "reset", "body": reset, "message": hex(&wire) }));
     check(
         "messages.json",

@@ -8,8 +8,8 @@ use keepline_protocol::registry::{METHODS, Method, by_number, method};
 use serde_json::{Value, json};
 
 use super::{
-    ATTACHMENT, CURSOR, DEVICE, GENERATION, INVITATION, LINK, MOMENT, SIZE, TERMINAL, check,
-    document, hex, message, places, some, text,
+    ATTACHMENT, CURSOR, DEVICE, GENERATION, INVITATION, LINK, MOMENT, SIZE, TERMINAL, check, document, hex, message,
+    places, some, text,
 };
 
 #[derive(Default)]
@@ -55,37 +55,16 @@ impl Methods {
 }
 
 pub(super) fn receipt<T>(value: T) -> Receipt<T> {
-    Receipt {
-        value,
-        generation: GENERATION,
-        revision: 301,
-        replayed: true,
-    }
+    Receipt { value, generation: GENERATION, revision: 301, replayed: true }
 }
 
 fn session_methods(methods: &mut Methods) {
-    methods.pin::<method::SessionSnapshot>(
-        &[Empty {}],
-        vec![session::Snapshot {
-            document: document(),
-        }],
-    );
+    methods.pin::<method::SessionSnapshot>(&[Empty {}], vec![session::Snapshot { document: document() }]);
     methods.pin::<method::SessionEvents>(
-        &[
-            session::Events {
-                since: Some(CURSOR),
-            },
-            session::Events { since: None },
-        ],
+        &[session::Events { since: Some(CURSOR) }, session::Events { since: None }],
         vec![
-            session::EventsStarted {
-                reset: some("initial"),
-                document: Some(document()),
-            },
-            session::EventsStarted {
-                reset: None,
-                document: None,
-            },
+            session::EventsStarted { reset: some("initial"), document: Some(document()) },
+            session::EventsStarted { reset: None, document: None },
         ],
     );
     places::workspace_methods(methods);
@@ -129,20 +108,11 @@ fn terminal_methods(methods: &mut Methods) {
         places::paths(),
     );
     methods.pin::<method::TerminalClose>(
-        &[terminal::TerminalClose {
-            key: some("key-1"),
-            expect: Some(CURSOR),
-            terminal: text("build"),
-        }],
+        &[terminal::TerminalClose { key: some("key-1"), expect: Some(CURSOR), terminal: text("build") }],
         places::paths(),
     );
     methods.pin::<method::TerminalResize>(
-        &[terminal::TerminalResize {
-            key: some("key-1"),
-            expect: Some(CURSOR),
-            terminal: text("build"),
-            size: SIZE,
-        }],
+        &[terminal::TerminalResize { key: some("key-1"), expect: Some(CURSOR), terminal: text("build"), size: SIZE }],
         places::paths(),
     );
     methods.pin::<method::TerminalSend>(
@@ -152,31 +122,18 @@ fn terminal_methods(methods: &mut Methods) {
                 attachment: Some(ATTACHMENT),
                 data: Blob(Bytes::from_static(b"ls\r\x00\xff")),
             },
-            terminal::TerminalSend {
-                terminal: text("build"),
-                attachment: None,
-                data: Blob(Bytes::new()),
-            },
+            terminal::TerminalSend { terminal: text("build"), attachment: None, data: Blob(Bytes::new()) },
         ],
         vec![terminal::Sent { written: 5 }],
     );
     methods.pin::<method::TerminalSignal>(
-        &[terminal::TerminalSignal {
-            terminal: text("build"),
-            signal: text("INT"),
-        }],
+        &[terminal::TerminalSignal { terminal: text("build"), signal: text("INT") }],
         vec![Empty {}],
     );
     methods.pin::<method::TerminalRead>(
         &[
-            terminal::TerminalRead {
-                terminal: text("build"),
-                ansi: Some(true),
-            },
-            terminal::TerminalRead {
-                terminal: text("build"),
-                ansi: None,
-            },
+            terminal::TerminalRead { terminal: text("build"), ansi: Some(true) },
+            terminal::TerminalRead { terminal: text("build"), ansi: None },
         ],
         vec![terminal::ScreenText {
             terminal: TERMINAL,
@@ -206,12 +163,7 @@ fn terminal_methods(methods: &mut Methods) {
                 history: None,
             },
         ],
-        vec![terminal::Attached {
-            terminal: TERMINAL,
-            written: 5,
-            remembered: true,
-            size: SIZE,
-        }],
+        vec![terminal::Attached { terminal: TERMINAL, written: 5, remembered: true, size: SIZE }],
     );
 }
 
@@ -224,18 +176,9 @@ fn remote_and_server_methods(methods: &mut Methods) {
                 routes: Some(vec![text("ws://127.0.0.1:7001/v1/link")]),
                 scopes: Some(vec![text("view"), text("type")]),
             },
-            remote::Invite {
-                ttl_seconds: None,
-                no_approval: None,
-                routes: None,
-                scopes: None,
-            },
+            remote::Invite { ttl_seconds: None, no_approval: None, routes: None, scopes: None },
         ],
-        vec![remote::Invited {
-            invitation: INVITATION,
-            file: text("{}\n"),
-            expires_ms: MOMENT,
-        }],
+        vec![remote::Invited { invitation: INVITATION, file: text("{}\n"), expires_ms: MOMENT }],
     );
     let fingerprint = || IdentityKey::from_bytes([9; 32]).fingerprint();
     methods.pin::<method::RemotePending>(
@@ -251,13 +194,8 @@ fn remote_and_server_methods(methods: &mut Methods) {
             }],
         }],
     );
-    let reference = || remote::DeviceRef {
-        device: DEVICE.to_string(),
-    };
-    let changed = |state| remote::DeviceChanged {
-        device: DEVICE,
-        state: text(state),
-    };
+    let reference = || remote::DeviceRef { device: DEVICE.to_string() };
+    let changed = |state| remote::DeviceChanged { device: DEVICE, state: text(state) };
     methods.pin::<method::RemoteApprove>(&[reference()], vec![changed("enrolled")]);
     methods.pin::<method::RemoteDeny>(&[reference()], vec![changed("denied")]);
     methods.pin::<method::RemoteDevices>(
@@ -288,19 +226,11 @@ fn remote_and_server_methods(methods: &mut Methods) {
     };
     methods.pin::<method::RemoteConnections>(
         &[Empty {}],
-        vec![remote::Connections {
-            connections: vec![
-                connection(Some(1_500), None),
-                connection(None, Some(90_000)),
-            ],
-        }],
+        vec![remote::Connections { connections: vec![connection(Some(1_500), None), connection(None, Some(90_000))] }],
     );
     methods.pin::<method::RemoteRevoke>(&[reference()], vec![changed("revoked")]);
     methods.pin::<method::RemoteScope>(
-        &[remote::DeviceScopes {
-            device: DEVICE.to_string(),
-            scopes: vec![text("view"), text("exec")],
-        }],
+        &[remote::DeviceScopes { device: DEVICE.to_string(), scopes: vec![text("view"), text("exec")] }],
         vec![changed("enrolled")],
     );
     methods.pin::<method::RemoteRotateKey>(&[Empty {}], vec![remote::KeyRotated { serial: 2 }]);
@@ -319,12 +249,7 @@ fn remote_and_server_methods(methods: &mut Methods) {
     );
     methods.pin::<method::ServerStop>(&[Empty {}], vec![Empty {}]);
     methods.pin::<method::ServerAudit>(
-        &[
-            server::AuditQuery {
-                device: some("laptop"),
-            },
-            server::AuditQuery { device: None },
-        ],
+        &[server::AuditQuery { device: some("laptop") }, server::AuditQuery { device: None }],
         vec![server::Audit {
             entries: vec![
                 server::AuditEntry {
@@ -337,12 +262,7 @@ fn remote_and_server_methods(methods: &mut Methods) {
                     cursor: Some(CURSOR),
                     count: 1,
                 },
-                server::AuditEntry {
-                    at: MOMENT,
-                    event: text("refused"),
-                    count: 300,
-                    ..server::AuditEntry::default()
-                },
+                server::AuditEntry { at: MOMENT, event: text("refused"), count: 300, ..server::AuditEntry::default() },
             ],
         }],
     );
@@ -359,15 +279,8 @@ fn every_method_has_its_bytes() {
     places::tab_methods(&mut methods);
     places::layout_methods(&mut methods);
     places::notification_methods(&mut methods);
-    let pinned: Vec<u64> = methods
-        .0
-        .iter()
-        .map(|vector| vector["number"].as_u64().unwrap())
-        .collect();
-    let registered: Vec<u64> = METHODS
-        .iter()
-        .map(|entry| u64::from(entry.number))
-        .collect();
+    let pinned: Vec<u64> = methods.0.iter().map(|vector| vector["number"].as_u64().unwrap()).collect();
+    let registered: Vec<u64> = METHODS.iter().map(|entry| u64::from(entry.number)).collect();
     assert_eq!(pinned, registered, "every method of the registry is pinned");
     check(
         "methods.json",

@@ -25,16 +25,8 @@ pub(super) fn paths() -> Vec<Receipt<Path>> {
 pub(super) fn workspace_methods(methods: &mut Methods) {
     methods.pin::<method::WorkspaceNew>(
         &[
-            layout::WorkspaceNew {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                name: some("main"),
-            },
-            layout::WorkspaceNew {
-                key: None,
-                expect: None,
-                name: None,
-            },
+            layout::WorkspaceNew { key: some("key-1"), expect: Some(CURSOR), name: some("main") },
+            layout::WorkspaceNew { key: None, expect: None, name: None },
         ],
         paths(),
     );
@@ -46,59 +38,28 @@ pub(super) fn workspace_methods(methods: &mut Methods) {
                 workspace: text("main"),
                 name: text("büro"),
             },
-            layout::WorkspaceRename {
-                key: None,
-                expect: None,
-                workspace: text("main"),
-                name: text("büro"),
-            },
+            layout::WorkspaceRename { key: None, expect: None, workspace: text("main"), name: text("büro") },
         ],
         paths(),
     );
     methods.pin::<method::WorkspaceClose>(
         &[
-            layout::WorkspaceClose {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                workspace: text("main"),
-            },
-            layout::WorkspaceClose {
-                key: None,
-                expect: None,
-                workspace: text("main"),
-            },
+            layout::WorkspaceClose { key: some("key-1"), expect: Some(CURSOR), workspace: text("main") },
+            layout::WorkspaceClose { key: None, expect: None, workspace: text("main") },
         ],
         paths(),
     );
     methods.pin::<method::WorkspaceMove>(
         &[
-            layout::WorkspaceMove {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                workspace: text("main"),
-                index: 300,
-            },
-            layout::WorkspaceMove {
-                key: None,
-                expect: None,
-                workspace: text("main"),
-                index: 300,
-            },
+            layout::WorkspaceMove { key: some("key-1"), expect: Some(CURSOR), workspace: text("main"), index: 300 },
+            layout::WorkspaceMove { key: None, expect: None, workspace: text("main"), index: 300 },
         ],
         paths(),
     );
     methods.pin::<method::WorkspaceFocus>(
         &[
-            layout::WorkspaceFocus {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                workspace: text("main"),
-            },
-            layout::WorkspaceFocus {
-                key: None,
-                expect: None,
-                workspace: text("main"),
-            },
+            layout::WorkspaceFocus { key: some("key-1"), expect: Some(CURSOR), workspace: text("main") },
+            layout::WorkspaceFocus { key: None, expect: None, workspace: text("main") },
         ],
         paths(),
     );
@@ -135,17 +96,9 @@ pub(super) fn screen_methods(methods: &mut Methods) {
     methods.pin::<method::ScreenRename>(
         &[
             layout::ScreenRename {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                screen: text("main"),
-                name: text("büro"),
+                key: some("key-1"), expect: Some(CURSOR), screen: text("main"), name: text("büro")
             },
-            layout::ScreenRename {
-                key: None,
-                expect: None,
-                screen: text("main"),
-                name: text("büro"),
-            },
+            layout::ScreenRename { key: None, expect: None, screen: text("main"), name: text("büro") },
         ],
         paths(),
     );
@@ -158,43 +111,21 @@ pub(super) fn screen_methods(methods: &mut Methods) {
                 workspace: some("main"),
                 index: Some(300),
             },
-            layout::ScreenMove {
-                key: None,
-                expect: None,
-                screen: text("main"),
-                workspace: None,
-                index: None,
-            },
+            layout::ScreenMove { key: None, expect: None, screen: text("main"), workspace: None, index: None },
         ],
         paths(),
     );
     methods.pin::<method::ScreenFocus>(
         &[
-            layout::ScreenFocus {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                screen: text("main"),
-            },
-            layout::ScreenFocus {
-                key: None,
-                expect: None,
-                screen: text("main"),
-            },
+            layout::ScreenFocus { key: some("key-1"), expect: Some(CURSOR), screen: text("main") },
+            layout::ScreenFocus { key: None, expect: None, screen: text("main") },
         ],
         paths(),
     );
     methods.pin::<method::ScreenClose>(
         &[
-            layout::ScreenClose {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                screen: text("main"),
-            },
-            layout::ScreenClose {
-                key: None,
-                expect: None,
-                screen: text("main"),
-            },
+            layout::ScreenClose { key: some("key-1"), expect: Some(CURSOR), screen: text("main") },
+            layout::ScreenClose { key: None, expect: None, screen: text("main") },
         ],
         paths(),
     );
@@ -257,59 +188,28 @@ pub(super) fn pane_methods(methods: &mut Methods) {
                 pane: text("main"),
                 ratio: Some(Ratio::of(0.3)),
             },
-            layout::PaneResize {
-                key: None,
-                expect: None,
-                pane: text("main"),
-                ratio: None,
-            },
+            layout::PaneResize { key: None, expect: None, pane: text("main"), ratio: None },
         ],
         paths(),
     );
     methods.pin::<method::PaneFocus>(
         &[
-            layout::PaneFocus {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                pane: text("main"),
-            },
-            layout::PaneFocus {
-                key: None,
-                expect: None,
-                pane: text("main"),
-            },
+            layout::PaneFocus { key: some("key-1"), expect: Some(CURSOR), pane: text("main") },
+            layout::PaneFocus { key: None, expect: None, pane: text("main") },
         ],
         paths(),
     );
     methods.pin::<method::PaneZoom>(
         &[
-            layout::PaneZoom {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                pane: text("main"),
-                zoomed: Some(true),
-            },
-            layout::PaneZoom {
-                key: None,
-                expect: None,
-                pane: text("main"),
-                zoomed: None,
-            },
+            layout::PaneZoom { key: some("key-1"), expect: Some(CURSOR), pane: text("main"), zoomed: Some(true) },
+            layout::PaneZoom { key: None, expect: None, pane: text("main"), zoomed: None },
         ],
         paths(),
     );
     methods.pin::<method::PaneClose>(
         &[
-            layout::PaneClose {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                pane: text("main"),
-            },
-            layout::PaneClose {
-                key: None,
-                expect: None,
-                pane: text("main"),
-            },
+            layout::PaneClose { key: some("key-1"), expect: Some(CURSOR), pane: text("main") },
+            layout::PaneClose { key: None, expect: None, pane: text("main") },
         ],
         paths(),
     );
@@ -347,18 +247,8 @@ pub(super) fn tab_methods(methods: &mut Methods) {
     );
     methods.pin::<method::TabRename>(
         &[
-            layout::TabRename {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                tab: text("main"),
-                name: text("büro"),
-            },
-            layout::TabRename {
-                key: None,
-                expect: None,
-                tab: text("main"),
-                name: text("büro"),
-            },
+            layout::TabRename { key: some("key-1"), expect: Some(CURSOR), tab: text("main"), name: text("büro") },
+            layout::TabRename { key: None, expect: None, tab: text("main"), name: text("büro") },
         ],
         paths(),
     );
@@ -371,43 +261,21 @@ pub(super) fn tab_methods(methods: &mut Methods) {
                 pane: some("main"),
                 index: Some(300),
             },
-            layout::TabMove {
-                key: None,
-                expect: None,
-                tab: text("main"),
-                pane: None,
-                index: None,
-            },
+            layout::TabMove { key: None, expect: None, tab: text("main"), pane: None, index: None },
         ],
         paths(),
     );
     methods.pin::<method::TabFocus>(
         &[
-            layout::TabFocus {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                tab: text("main"),
-            },
-            layout::TabFocus {
-                key: None,
-                expect: None,
-                tab: text("main"),
-            },
+            layout::TabFocus { key: some("key-1"), expect: Some(CURSOR), tab: text("main") },
+            layout::TabFocus { key: None, expect: None, tab: text("main") },
         ],
         paths(),
     );
     methods.pin::<method::TabClose>(
         &[
-            layout::TabClose {
-                key: some("key-1"),
-                expect: Some(CURSOR),
-                tab: text("main"),
-            },
-            layout::TabClose {
-                key: None,
-                expect: None,
-                tab: text("main"),
-            },
+            layout::TabClose { key: some("key-1"), expect: Some(CURSOR), tab: text("main") },
+            layout::TabClose { key: None, expect: None, tab: text("main") },
         ],
         paths(),
     );
@@ -415,12 +283,8 @@ pub(super) fn tab_methods(methods: &mut Methods) {
 
 pub(super) fn layout_methods(methods: &mut Methods) {
     methods.pin::<method::LayoutExport>(
-        &[layout::LayoutExport {
-            workspace: text("main"),
-        }],
-        vec![layout::Layout {
-            layout: Json::from_trusted(text("{\"screens\":[]}")),
-        }],
+        &[layout::LayoutExport { workspace: text("main") }],
+        vec![layout::Layout { layout: Json::from_trusted(text("{\"screens\":[]}")) }],
     );
     methods.pin::<method::LayoutApply>(
         &[
@@ -467,10 +331,7 @@ pub(super) fn notification_methods(methods: &mut Methods) {
                 caller: None,
             },
         ],
-        vec![receipt(notification::Posted {
-            notification: NOTIFICATION,
-            terminal: Some(TERMINAL),
-        })],
+        vec![receipt(notification::Posted { notification: NOTIFICATION, terminal: Some(TERMINAL) })],
     );
     methods.pin::<method::NotificationAck>(
         &[
@@ -489,10 +350,7 @@ pub(super) fn notification_methods(methods: &mut Methods) {
                 everywhere: None,
             },
         ],
-        vec![receipt(notification::Marked {
-            notifications: vec![NOTIFICATION],
-            unknown: vec![text("note_1")],
-        })],
+        vec![receipt(notification::Marked { notifications: vec![NOTIFICATION], unknown: vec![text("note_1")] })],
     );
     methods.pin::<method::NotificationClear>(
         &[
@@ -511,9 +369,6 @@ pub(super) fn notification_methods(methods: &mut Methods) {
                 workspace: None,
             },
         ],
-        vec![receipt(notification::Marked {
-            notifications: vec![NOTIFICATION],
-            unknown: vec![text("note_1")],
-        })],
+        vec![receipt(notification::Marked { notifications: vec![NOTIFICATION], unknown: vec![text("note_1")] })],
     );
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use keepline_protocol::Time;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::handshake::{
-    Authenticated, AwaitHello, AwaitReply, AwaitVerdict, Initiator, InvitationKey, LinkRequest,
-    Outcome, Reply, Responder, VERSIONS, Verdict,
+    Authenticated, AwaitHello, AwaitReply, AwaitVerdict, Initiator, InvitationKey, LinkRequest, Outcome, Reply,
+    Responder, VERSIONS, Verdict,
 };
 use keepline_protocol::id::LinkId;
 use keepline_protocol::identity::{Credentials, Role};
@@ -62,10 +62,8 @@ impl Pair {
     pub fn new(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut entropy = || std::array::from_fn(|_| random.u8(..));
-        let (device, host) = (
-            Credentials::generate(Role::Device, &entropy()),
-            Credentials::generate(Role::Daemon, &entropy()),
-        );
+        let (device, host) =
+            (Credentials::generate(Role::Device, &entropy()), Credentials::generate(Role::Daemon, &entropy()));
         Pair {
             now: Time::ZERO,
             client: Link::new(Role::Device),
@@ -92,10 +90,7 @@ impl Pair {
     }
 
     pub fn is_up(&self) -> bool {
-        matches!(
-            (&self.client_phase, &self.daemon_phase),
-            (ClientPhase::Up, DaemonPhase::Up)
-        )
+        matches!((&self.client_phase, &self.daemon_phase), (ClientPhase::Up, DaemonPhase::Up))
     }
 
     /// Whether both ends are up and nothing is under way.
@@ -175,20 +170,14 @@ impl Pair {
     /// Lets time pass until the next thing happens; false when nothing ever will.
     pub fn step(&mut self) -> bool {
         self.flush();
-        let arrivals = self
-            .wires
-            .iter()
-            .filter_map(|wire| wire.front().map(|(at, _)| *at));
+        let arrivals = self.wires.iter().filter_map(|wire| wire.front().map(|(at, _)| *at));
         let timeouts = [self.client.poll_timeout(), self.daemon.poll_timeout()];
         let Some(next) = arrivals.chain(timeouts.into_iter().flatten()).min() else {
             return false;
         };
         self.now = self.now.max(next);
         for end in [End::Client, End::Daemon] {
-            while self.wires[end as usize]
-                .front()
-                .is_some_and(|(at, _)| *at <= self.now)
-            {
+            while self.wires[end as usize].front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, message) = self.wires[end as usize].pop_front().unwrap();
                 self.deliver(end, &message);
             }
@@ -225,15 +214,8 @@ impl Pair {
                 self.put(End::Daemon, message);
             }
             ClientPhase::AwaitVerdict(client) => match client.handle(message).unwrap() {
-                Outcome::Accepted {
-                    cipher,
-                    verdict,
-                    version,
-                    ..
-                } => {
-                    self.client
-                        .establish(self.now, cipher, version, verdict.cursors)
-                        .unwrap();
+                Outcome::Accepted { cipher, verdict, version, .. } => {
+                    self.client.establish(self.now, cipher, version, verdict.cursors).unwrap();
                     self.client_phase = ClientPhase::Up;
                     self.established += 1;
                 }
@@ -255,9 +237,7 @@ impl Pair {
                 let Responder::Anonymous(responder) = responder else {
                     panic!("IK was not asked for");
                 };
-                let (next, second) = responder
-                    .reply(&self.host, InvitationKey::NotClaimed)
-                    .unwrap();
+                let (next, second) = responder.reply(&self.host, InvitationKey::NotClaimed).unwrap();
                 self.daemon_phase = DaemonPhase::AwaitHello(Box::new(next.unwrap()));
                 self.put(End::Client, second);
             }
@@ -274,23 +254,12 @@ impl Pair {
     }
 
     fn accept(&mut self, mut authenticated: Authenticated) {
-        let verdict = Verdict {
-            refusal: 0,
-            cursors: self.daemon.cursors(),
-            ..Verdict::refused(Refusal::Busy, "host")
-        };
+        let verdict = Verdict { refusal: 0, cursors: self.daemon.cursors(), ..Verdict::refused(Refusal::Busy, "host") };
         let packet = authenticated.verdict(&verdict);
         self.put(End::Client, packet);
-        let Authenticated {
-            cipher,
-            version,
-            hello,
-            ..
-        } = authenticated;
+        let Authenticated { cipher, version, hello, .. } = authenticated;
         let cursors = hello.link.cursors.unwrap_or_default();
-        self.daemon
-            .establish(self.now, cipher, version, cursors)
-            .unwrap();
+        self.daemon.establish(self.now, cipher, version, cursors).unwrap();
         self.daemon_phase = DaemonPhase::Up;
     }
 }
@@ -299,12 +268,8 @@ impl Pair {
 pub fn establish_plainly(pair: &mut Pair) {
     let now = pair.now;
     let (client, daemon) = (pair.client.cursors(), pair.daemon.cursors());
-    pair.client
-        .establish(now, Cipher::null(), 1, daemon)
-        .unwrap();
-    pair.daemon
-        .establish(now, Cipher::null(), 1, client)
-        .unwrap();
+    pair.client.establish(now, Cipher::null(), 1, daemon).unwrap();
+    pair.daemon.establish(now, Cipher::null(), 1, client).unwrap();
     pair.client_phase = ClientPhase::Up;
     pair.daemon_phase = DaemonPhase::Up;
 }

@@ -51,30 +51,20 @@ pub(super) fn forgive(screen: &Screen, fresh: &mut Screen, forgiven: &mut usize,
         }
         let text = |cell| crate::view::glyph(cell, &screen.model.tables).text;
         let next = text(row.cell(last)).chars().next().unwrap();
-        assert!(
-            crate::width::joins(&text(row.cell(before)), next),
-            "waiting was lost: {context}"
-        );
+        assert!(crate::width::joins(&text(row.cell(before)), next), "waiting was lost: {context}");
         fresh.model.cursor.pending = true;
         *forgiven += 1;
     }
     if screen.model.printed != fresh.model.printed {
         let (was, is) = (&screen.model, &fresh.model);
-        let wide = was
-            .printed
-            .is_some_and(|c| crate::width::char_width(c) == 2);
+        let wide = was.printed.is_some_and(|c| crate::width::char_width(c) == 2);
         let room = was.grids[was.shown].iter().any(|row| {
             let cell = |column: usize| row.cell(column);
-            (0..was.columns.saturating_sub(1 + usize::from(wide))).any(|column| {
-                cell(column) == cell(column).erased() && (!wide || cell(column + 1) == cell(column))
-            })
+            (0..was.columns.saturating_sub(1 + usize::from(wide)))
+                .any(|column| cell(column) == cell(column).erased() && (!wide || cell(column + 1) == cell(column)))
         });
         let reason = was.printed.is_none() || was.cursor.pending || !room;
-        assert!(
-            reason,
-            "{:?} came back as {:?}: {context}",
-            was.printed, is.printed
-        );
+        assert!(reason, "{:?} came back as {:?}: {context}", was.printed, is.printed);
         fresh.model.printed = screen.model.printed;
         *forgiven += 1;
     }
@@ -114,11 +104,7 @@ fn check(seed: u64, resizes: bool, forgiven: &mut usize) -> usize {
                 continue;
             }
             cuts += 1;
-            let mut fresh = if vt {
-                through_vt(&first, &context)
-            } else {
-                through_state(&first)
-            };
+            let mut fresh = if vt { through_vt(&first, &context) } else { through_state(&first) };
             if vt {
                 forgive(&first, &mut fresh, forgiven, &context);
             }
@@ -128,11 +114,7 @@ fn check(seed: u64, resizes: bool, forgiven: &mut usize) -> usize {
             rest.extend(fresh.feed(PROBE).reply_bytes());
             assert_same(&format!("after the probe, {context}"), &fresh, &whole, vt);
             let all = [&answered[..], &rest].concat();
-            assert_eq!(
-                String::from_utf8_lossy(&all),
-                String::from_utf8_lossy(&answers),
-                "{context}"
-            );
+            assert_eq!(String::from_utf8_lossy(&all), String::from_utf8_lossy(&answers), "{context}");
         }
         if let Some(step) = steps.get(cut) {
             answered.extend(run(&mut first, std::slice::from_ref(step)));
@@ -184,11 +166,6 @@ fn no_output_and_no_size_breaks_a_screen() {
         let noise: Vec<u8> = (0..300).map(|_| random.below(256) as u8).collect();
         screen.feed(&noise);
         screen.shrink();
-        assert_same(
-            &format!("seed {seed}"),
-            &through_state(&screen),
-            &screen,
-            false,
-        );
+        assert_same(&format!("seed {seed}"), &through_state(&screen), &screen, false);
     }
 }

@@ -12,11 +12,7 @@ use crate::tables::Tables;
 
 /// What a VT snapshot does not say is left out if `vt`.
 pub(crate) fn describe(screen: &Screen, vt: bool) -> Vec<String> {
-    let Screen {
-        model,
-        stream,
-        through,
-    } = screen;
+    let Screen { model, stream, through } = screen;
     let Model {
         columns,
         rows,
@@ -47,10 +43,7 @@ pub(crate) fn describe(screen: &Screen, vt: bool) -> Vec<String> {
     for (index, line) in history.lines().enumerate() {
         let mut cells = Vec::new();
         line.unpack(&mut scratch, *columns, &mut cells);
-        all.push(format!(
-            "history {index}: {}",
-            row(&cells, line.wrap(), &scratch)
-        ));
+        all.push(format!("history {index}: {}", row(&cells, line.wrap(), &scratch)));
     }
     for (name, grid) in ["main", "alternate"].iter().zip(grids) {
         describe_grid(&mut all, name, grid, tables);
@@ -66,25 +59,13 @@ pub(crate) fn describe(screen: &Screen, vt: bool) -> Vec<String> {
     all.push(format!("titles {title:?} {titles:?}"));
     all.push(format!("keyboard {keyboard:?} {modify_other_keys}"));
     all.push(format!("palette {palette:?}"));
-    let Stream {
-        state,
-        pending,
-        dropping,
-        ..
-    } = stream;
+    let Stream { state, pending, dropping, .. } = stream;
     if !vt || !dropping {
         all.push(format!("half said {state:?} {pending:?} {dropping}"));
     }
     if !vt {
-        all.push(format!(
-            "cwd {cwd:?} marks {marks:?} {effects:?} through {through}"
-        ));
-        all.push(format!(
-            "ids {} {}..{}",
-            history.epoch,
-            history.first(),
-            history.end()
-        ));
+        all.push(format!("cwd {cwd:?} marks {marks:?} {effects:?} through {through}"));
+        all.push(format!("ids {} {}..{}", history.epoch, history.first(), history.end()));
     }
     all
 }
@@ -92,18 +73,12 @@ pub(crate) fn describe(screen: &Screen, vt: bool) -> Vec<String> {
 fn describe_grid(all: &mut Vec<String>, name: &str, grid: &Grid, tables: &Tables) {
     for (place, line) in grid.iter().enumerate() {
         let cells: Vec<Cell> = line.cells().collect();
-        all.push(format!(
-            "{name} {place}: {}",
-            row(&cells, line.wrap, tables)
-        ));
+        all.push(format!("{name} {place}: {}", row(&cells, line.wrap, tables)));
     }
 }
 
 fn row(cells: &[Cell], wrap: Wrap, tables: &Tables) -> String {
-    let end = cells
-        .iter()
-        .rposition(|cell| *cell != Cell::BLANK)
-        .map_or(0, |last| last + 1);
+    let end = cells.iter().rposition(|cell| *cell != Cell::BLANK).map_or(0, |last| last + 1);
     let mut text = String::new();
     let mut pen = Cell::BLANK;
     for (column, cell) in cells[..end].iter().enumerate() {
@@ -113,19 +88,13 @@ fn row(cells: &[Cell], wrap: Wrap, tables: &Tables) -> String {
         }
         match cell.content() {
             Content::Spacer => {
-                assert!(
-                    column > 0 && cells[column - 1].is_wide(),
-                    "a right half alone"
-                );
+                assert!(column > 0 && cells[column - 1].is_wide(), "a right half alone");
                 text.push('·');
             }
             _ => tables.push_text(*cell, &mut text),
         }
         if cell.is_wide() {
-            assert!(
-                cells.get(column + 1).is_some_and(|next| next.is_spacer()),
-                "a left half alone"
-            );
+            assert!(cells.get(column + 1).is_some_and(|next| next.is_spacer()), "a left half alone");
         }
         text.push('|');
     }
@@ -133,18 +102,9 @@ fn row(cells: &[Cell], wrap: Wrap, tables: &Tables) -> String {
 }
 
 fn describe_cursor(all: &mut Vec<String>, name: &str, cursor: &Cursor, tables: &Tables) {
-    let Cursor {
-        row,
-        column,
-        pending,
-        origin,
-        pen,
-        charsets,
-    } = cursor;
+    let Cursor { row, column, pending, origin, pen, charsets } = cursor;
     let style = tables.style(*pen);
-    all.push(format!(
-        "{name} {row} {column} waits {pending} origin {origin} {charsets:?} {style:?}"
-    ));
+    all.push(format!("{name} {row} {column} waits {pending} origin {origin} {charsets:?} {style:?}"));
 }
 
 #[track_caller]

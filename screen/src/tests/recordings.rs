@@ -23,13 +23,7 @@ impl Take<'_> {
     /// Feeds the bytes `from..to` with the resizes among them.
     fn play(&self, screen: &mut Screen, mut from: usize, to: usize) -> Vec<u8> {
         let mut replies = Vec::new();
-        for (at, size) in self
-            .resizes
-            .iter()
-            .filter(|(at, _)| (from..to).contains(at))
-            .copied()
-            .collect::<Vec<_>>()
-        {
+        for (at, size) in self.resizes.iter().filter(|(at, _)| (from..to).contains(at)).copied().collect::<Vec<_>>() {
             replies.extend(screen.feed(&self.bytes[from..at]).reply_bytes());
             screen.resize(size);
             from = at;
@@ -51,12 +45,8 @@ impl Take<'_> {
         let mut whole = Screen::new(SIZE, Limits::default());
         let mut answers = self.play(&mut whole, 0, end);
         answers.extend(whole.feed(PROBE).reply_bytes());
-        let any = (0..CUTS / 2)
-            .map(|_| random.below(end + 1))
-            .collect::<Vec<_>>();
-        let within = (0..CUTS / 2)
-            .map(|_| *random.pick(&half_said))
-            .collect::<Vec<_>>();
+        let any = (0..CUTS / 2).map(|_| random.below(end + 1)).collect::<Vec<_>>();
+        let within = (0..CUTS / 2).map(|_| *random.pick(&half_said)).collect::<Vec<_>>();
         let mut cuts = [any, within].concat();
         cuts.sort_unstable();
         let mut first = Screen::new(SIZE, Limits::default());
@@ -66,11 +56,7 @@ impl Take<'_> {
             at = cut;
             for vt in [false, true] {
                 let context = format!("{name}, cut at {cut}, as VT: {vt}");
-                let mut fresh = if vt {
-                    through_vt(&first, &context)
-                } else {
-                    through_state(&first)
-                };
+                let mut fresh = if vt { through_vt(&first, &context) } else { through_state(&first) };
                 if vt {
                     forgive(&first, &mut fresh, &mut forgiven, &context);
                 }
@@ -89,10 +75,7 @@ impl Take<'_> {
 #[allow(clippy::disallowed_types, reason = "a test reads its recordings")]
 fn recordings_cut_anywhere_go_on_as_if_uncut() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
-    let mut names: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.retain(|path| path.extension().is_some_and(|extension| extension == "vt"));
     names.sort();
     assert!(names.len() >= 9, "{names:?}");
@@ -100,29 +83,15 @@ fn recordings_cut_anywhere_go_on_as_if_uncut() {
         for (seed, path) in names.iter().enumerate() {
             scope.spawn(move || {
                 let bytes = std::fs::read(path).unwrap();
-                assert!(
-                    (20_000..=64_000).contains(&bytes.len()),
-                    "{}",
-                    path.display()
-                );
+                assert!((20_000..=64_000).contains(&bytes.len()), "{}", path.display());
                 let name = path.file_stem().unwrap().to_string_lossy().into_owned();
                 let mut random = Random::new(seed as u64);
                 let middle = |random: &mut Random| random.below(bytes.len());
-                let mut resizes = vec![
-                    (middle(&mut random), Size::cells(60, 20)),
-                    (middle(&mut random), Size::cells(100, 30)),
-                ];
+                let mut resizes =
+                    vec![(middle(&mut random), Size::cells(60, 20)), (middle(&mut random), Size::cells(100, 30))];
                 resizes.sort_unstable_by_key(|(at, _)| *at);
-                Take {
-                    bytes: &bytes,
-                    resizes: Vec::new(),
-                }
-                .check(&name, &mut random);
-                Take {
-                    bytes: &bytes,
-                    resizes,
-                }
-                .check(&format!("{name}, resized"), &mut random);
+                Take { bytes: &bytes, resizes: Vec::new() }.check(&name, &mut random);
+                Take { bytes: &bytes, resizes }.check(&format!("{name}, resized"), &mut random);
             });
         }
     });

@@ -263,11 +263,7 @@ pub(crate) fn random_steps(random: &mut Random, length: usize, resizes: bool) ->
 
 pub(crate) fn bytes_of(steps: &[Step]) -> Vec<u8> {
     let byte = |step: &Step| {
-        if let Step::Byte(byte) = step {
-            *byte
-        } else {
-            b'?'
-        }
+        if let Step::Byte(byte) = step { *byte } else { b'?' }
     };
     steps.iter().map(byte).collect()
 }

@@ -46,26 +46,14 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn new(rows: u16, cols: u16, history_lines: usize) -> Self {
-        let limits = Limits {
-            history_lines,
-            ..Limits::default()
-        };
-        Terminal {
-            screen: Screen::new(Size::cells(cols, rows), limits),
-            replies: Vec::new(),
-            events: Vec::new(),
-        }
+        let limits = Limits { history_lines, ..Limits::default() };
+        Terminal { screen: Screen::new(Size::cells(cols, rows), limits), replies: Vec::new(), events: Vec::new() }
     }
 
     pub fn feed(&mut self, bytes: &[u8]) {
         let effects = self.screen.feed(bytes);
         self.replies.extend(effects.reply_bytes());
-        self.events.extend(
-            effects
-                .events
-                .into_iter()
-                .map(|occurrence| occurrence.event),
-        );
+        self.events.extend(effects.events.into_iter().map(|occurrence| occurrence.event));
     }
 
     pub fn resize(&mut self, rows: u16, cols: u16) {
@@ -73,22 +61,13 @@ impl Terminal {
     }
 
     pub fn row(&mut self, row: u16, cols: u16) -> String {
-        let text: String = (0..cols)
-            .map(|column| self.screen.glyph(row, column).text)
-            .collect();
+        let text: String = (0..cols).map(|column| self.screen.glyph(row, column).text).collect();
         text.trim_end_matches(' ').to_owned()
     }
 
     pub fn cell(&mut self, row: u16, column: u16) -> Cell {
         let glyph = self.screen.glyph(row, column);
-        let Style {
-            foreground,
-            background,
-            attributes,
-            underline,
-            underline_color,
-            link,
-        } = glyph.style;
+        let Style { foreground, background, attributes, underline, underline_color, link } = glyph.style;
         Cell {
             text: glyph.text,
             fg: foreground.into(),
@@ -155,11 +134,7 @@ pub fn rep(c: char, count: usize) -> String {
 }
 
 pub fn eq<T: PartialEq + std::fmt::Debug>(what: &str, got: T, wanted: T) -> Result<(), String> {
-    if got == wanted {
-        Ok(())
-    } else {
-        Err(format!("{what}: got {got:?}, wanted {wanted:?}"))
-    }
+    if got == wanted { Ok(()) } else { Err(format!("{what}: got {got:?}, wanted {wanted:?}")) }
 }
 
 pub fn has(what: &str, bytes: &[u8], part: &[u8]) -> Result<(), String> {
@@ -178,17 +153,11 @@ pub fn ev(terminal: &mut Terminal, what: &str) -> Result<(), String> {
         Event::Notification { .. } => what == "notify",
         _ => false,
     });
-    if found {
-        Ok(())
-    } else {
-        Err(format!("{what}: {events:?}"))
-    }
+    if found { Ok(()) } else { Err(format!("{what}: {events:?}")) }
 }
 
 pub fn full(terminal: &mut Terminal, rows: u16, cols: u16) -> String {
-    let mut lines: Vec<String> = (0..terminal.history_len() as u64)
-        .map(|index| terminal.history_line(index))
-        .collect();
+    let mut lines: Vec<String> = (0..terminal.history_len() as u64).map(|index| terminal.history_line(index)).collect();
     lines.extend((0..rows).map(|row| terminal.row(row, cols)));
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();

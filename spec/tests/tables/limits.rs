@@ -51,10 +51,7 @@ impl Figure for Duration {
 
 impl<T: Figure, const N: usize> Figure for [T; N] {
     fn figure(&self) -> String {
-        self.iter()
-            .map(Figure::figure)
-            .collect::<Vec<_>>()
-            .join(" · ")
+        self.iter().map(Figure::figure).collect::<Vec<_>>().join(" · ")
     }
 }
 
@@ -141,30 +138,16 @@ fn protocol() {
             ASLEEP_AFTER,
         }
     );
-    complete(
-        "Protocol",
-        include_str!("../../../protocol/src/bounds.rs"),
-        &[],
-    );
+    complete("Protocol", include_str!("../../../protocol/src/bounds.rs"), &[]);
 }
 
 #[test]
 fn carriers() {
     compare!(
         "Carriers",
-        keepline_carrier {
-            REQUEST_HEAD_MAX,
-            REQUEST_FIELDS_MAX,
-            REFUSED_LINGER,
-            CONNECT_TIME,
-            FAREWELL_TIME,
-        }
+        keepline_carrier { REQUEST_HEAD_MAX, REQUEST_FIELDS_MAX, REFUSED_LINGER, CONNECT_TIME, FAREWELL_TIME }
     );
-    complete(
-        "Carriers",
-        include_str!("../../../carrier/src/bounds.rs"),
-        &["MEMORY_PACKETS"],
-    );
+    complete("Carriers", include_str!("../../../carrier/src/bounds.rs"), &["MEMORY_PACKETS"]);
 }
 
 #[test]

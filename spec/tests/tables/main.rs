@@ -9,8 +9,7 @@ mod threats;
 
 /// The rows of the first table below the heading `## name` (of any depth), each cell without its backquotes.
 fn table(text: &str, name: &str) -> Vec<Vec<String>> {
-    let is_heading =
-        |line: &str| line.trim_start_matches('#').trim() == name && line.starts_with('#');
+    let is_heading = |line: &str| line.trim_start_matches('#').trim() == name && line.starts_with('#');
     let rows: Vec<&str> = text
         .lines()
         .skip_while(|line| !is_heading(line))
@@ -25,10 +24,7 @@ fn table(text: &str, name: &str) -> Vec<Vec<String>> {
 }
 
 fn cells(row: &str) -> Vec<String> {
-    row.trim_matches('|')
-        .split(" |")
-        .map(|cell| cell.trim().trim_matches('`').to_owned())
-        .collect()
+    row.trim_matches('|').split(" |").map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
 }
 
 /// The first `columns` cells of each row.
@@ -57,12 +53,7 @@ fn links_lead_somewhere() {
             let target = link.split(')').next().unwrap();
             if !target.contains("://") {
                 seen += 1;
-                assert!(
-                    here.join(target).exists(),
-                    "{} in {}",
-                    target,
-                    path.display()
-                );
+                assert!(here.join(target).exists(), "{} in {}", target, path.display());
             }
         }
     }

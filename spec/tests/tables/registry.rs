@@ -28,15 +28,10 @@ fn methods() {
 
 #[test]
 fn other_messages() {
-    let code: Vec<_> = [
-        (DELTA, "delta"),
-        (RESET, "reset"),
-        (RECORD, "record"),
-        (FAILURE, "failure"),
-    ]
-    .iter()
-    .map(|(number, name)| row![format!("{number:#06x}"), name])
-    .collect();
+    let code: Vec<_> = [(DELTA, "delta"), (RESET, "reset"), (RECORD, "record"), (FAILURE, "failure")]
+        .iter()
+        .map(|(number, name)| row![format!("{number:#06x}"), name])
+        .collect();
     assert_eq!(columns(&table(TEXT, "Other messages"), 2), code);
 }
 
@@ -54,10 +49,7 @@ fn frame_kinds() {
         (kind::REKEY, "REKEY"),
     ];
     assert_eq!(named.map(|(number, _)| number), kind::ALL);
-    let code: Vec<_> = named
-        .iter()
-        .map(|(number, name)| row![number, name])
-        .collect();
+    let code: Vec<_> = named.iter().map(|(number, name)| row![number, name]).collect();
     assert_eq!(columns(&table(TEXT, "Frame kinds"), 2), code);
     let layouts = table(include_str!("../../frames.md"), "Packets and frames");
     assert_eq!(columns(&layouts, 2), code, "frames.md has their layouts");
@@ -88,10 +80,7 @@ fn refusals() {
 
 #[test]
 fn failure_codes() {
-    let code: Vec<_> = Code::ALL
-        .iter()
-        .map(|code| row![code.number(), code.name(), code.exit()])
-        .collect();
+    let code: Vec<_> = Code::ALL.iter().map(|code| row![code.number(), code.name(), code.exit()]).collect();
     assert_eq!(columns(&table(TEXT, "Failure codes"), 3), code);
 }
 
@@ -102,19 +91,10 @@ fn record_kinds() {
     let (offset, through) = (0, 0);
     let empty = Default::default;
     let records = [
-        Record::Snapshot {
-            through,
-            vt: empty(),
-        },
-        Record::Output {
-            offset,
-            bytes: empty(),
-        },
+        Record::Snapshot { through, vt: empty() },
+        Record::Output { offset, bytes: empty() },
         Record::Size(Size::cells(80, 24)),
-        Record::Input {
-            offset,
-            bytes: empty(),
-        },
+        Record::Input { offset, bytes: empty() },
         Record::InputAcknowledged(offset),
         Record::Link { state, retry_ms },
         Record::Lost { unsent, unknown },
@@ -131,10 +111,7 @@ fn record_kinds() {
         Record::Lost { .. } => "lost",
         Record::Ended(_) => "ended",
     };
-    let code: Vec<_> = records
-        .iter()
-        .map(|record| row![record.kind(), name(record)])
-        .collect();
+    let code: Vec<_> = records.iter().map(|record| row![record.kind(), name(record)]).collect();
     assert_eq!(columns(&table(TEXT, "Record kinds"), 2), code);
     let layouts = table(include_str!("../../records.md"), "Records");
     assert_eq!(layouts.len(), 2, "the two forms");

@@ -28,10 +28,7 @@ fn check(name: &str, example: &Value) {
 }
 
 fn check_in(chapter: &str, name: &str, example: &Value) {
-    let written: BTreeSet<String> = table(chapter, name)
-        .into_iter()
-        .map(|row| row[0].clone())
-        .collect();
+    let written: BTreeSet<String> = table(chapter, name).into_iter().map(|row| row[0].clone()).collect();
     let members: BTreeSet<String> = example.as_object().unwrap().keys().cloned().collect();
     assert_eq!(written, members, "the fields of {name}");
 }
@@ -102,11 +99,7 @@ fn notices_have_their_fields_written_down() {
 fn handshake_payloads_have_their_fields_written_down() {
     let chapter = include_str!("../../handshake.md");
     let device = Credentials::generate(Role::Device, &[1; 64]);
-    let link = LinkRequest {
-        id: LinkId::from_bytes([1; 16]),
-        epoch: 1,
-        cursors: None,
-    };
+    let link = LinkRequest { id: LinkId::from_bytes([1; 16]), epoch: 1, cursors: None };
     let hello = DeviceHello {
         certificate: device.certificate().clone(),
         name: String::new(),
@@ -126,11 +119,7 @@ fn handshake_payloads_have_their_fields_written_down() {
 fn rows_have_their_fields_written_down() {
     let chapter = include_str!("../../document.md");
     // The example is a whole row: read and written again it is the same.
-    fn whole<R: serde::Serialize + serde::de::DeserializeOwned>(
-        chapter: &str,
-        kind: &str,
-        row: &str,
-    ) {
+    fn whole<R: serde::Serialize + serde::de::DeserializeOwned>(chapter: &str, kind: &str, row: &str) {
         let row: Value = serde_json::from_str(row).unwrap();
         let read: R = serde_json::from_value(row.clone()).unwrap();
         assert_eq!(json!(read), row);

@@ -17,14 +17,8 @@ fn named_tests_are_there() {
             let source = fs::read_to_string(root.join(file));
             let source = source.unwrap_or_else(|error| panic!("{file}: {error}"));
             let test = format!("fn {function}(");
-            assert!(
-                source.contains("#[test]") || source.contains("#[tokio::test"),
-                "{file} has no test"
-            );
-            assert!(
-                function.is_empty() || source.contains(&test),
-                "{name} is not there"
-            );
+            assert!(source.contains("#[test]") || source.contains("#[tokio::test"), "{file} has no test");
+            assert!(function.is_empty() || source.contains(&test), "{name} is not there");
             found += 1;
         }
     }

@@ -55,11 +55,7 @@ async fn link(route: &str) -> Link {
         name: "bench".to_owned(),
         client: "bench".to_owned(),
         features: 0,
-        link: LinkRequest {
-            id: LinkId::from_bytes(random()),
-            epoch: 1,
-            cursors: None,
-        },
+        link: LinkRequest { id: LinkId::from_bytes(random()), epoch: 1, cursors: None },
     };
     let (next, first) = initiator.start(random());
     carrier.writer.write(first).await.unwrap();
@@ -67,13 +63,7 @@ async fn link(route: &str) -> Link {
         panic!("no answer to XX");
     };
     carrier.writer.write(message).await.unwrap();
-    let Ok(Outcome::Accepted {
-        cipher,
-        version,
-        verdict,
-        ..
-    }) = next.handle(&packet(&mut carrier).await)
-    else {
+    let Ok(Outcome::Accepted { cipher, version, verdict, .. }) = next.handle(&packet(&mut carrier).await) else {
         panic!("not accepted");
     };
     let link = Link::new(Role::Device);
@@ -84,12 +74,7 @@ async fn link(route: &str) -> Link {
 }
 
 async fn packet(carrier: &mut Carrier) -> bytes::Bytes {
-    carrier
-        .reader
-        .read()
-        .await
-        .unwrap()
-        .expect("the daemon is there")
+    carrier.reader.read().await.unwrap().expect("the daemon is there")
 }
 
 /// A follower whose document is there.
@@ -124,10 +109,7 @@ async fn mutate(link: &Link, ids: &[Value], time: Duration) -> HashMap<u64, (Ins
             sender.send(request).await.unwrap();
             sender.finish();
             let message = receiver.message().await.unwrap().unwrap();
-            let receipt = message
-                .answer::<method::WorkspaceRename>()
-                .unwrap()
-                .unwrap();
+            let receipt = message.answer::<method::WorkspaceRename>().unwrap().unwrap();
             (receipt.revision, (sent, Instant::now()))
         }));
     }
@@ -140,10 +122,7 @@ async fn mutate(link: &Link, ids: &[Value], time: Duration) -> HashMap<u64, (Ins
 
 fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
@@ -191,10 +170,8 @@ pub(super) fn fanout() {
             }
         }
         let p99 = |from: fn(&(Instant, Instant)) -> Instant| {
-            let mut each: Vec<Duration> = times
-                .iter()
-                .map(|(revision, time)| last[revision].saturating_duration_since(from(time)))
-                .collect();
+            let mut each: Vec<Duration> =
+                times.iter().map(|(revision, time)| last[revision].saturating_duration_since(from(time))).collect();
             each.sort();
             (each[each.len() / 2], each[each.len() * 99 / 100], each[each.len() - 1])
         };
@@ -206,10 +183,9 @@ pub(super) fn fanout() {
         );
         let (median, most, _) = p99(|time| time.1);
         println!("of it after the writer had its answer: median {}, p99 {}", ms(median), ms(most));
-        for (who, before, after) in [
-            ("the followers' process", before[0], after[0]),
-            ("the daemon", before[1], after[1]),
-        ] {
+        for (who, before, after) in
+            [("the followers' process", before[0], after[0]), ("the daemon", before[1], after[1])]
+        {
             verdict(
                 &format!("memory of {who} flat within 5 % over {} s", MEASURED.as_secs()),
                 &format!("{before} KiB, then {after} KiB"),

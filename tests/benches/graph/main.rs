@@ -28,17 +28,9 @@ const ROWS: usize = 1_000;
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    let parts: Vec<&str> = asked
-        .iter()
-        .map(String::as_str)
-        .filter(|part| !part.starts_with('-'))
-        .collect();
-    let all: [(&str, fn()); 4] = [
-        ("commits", commits),
-        ("fanout", follow::fanout),
-        ("wire", follow::wire),
-        ("start", start),
-    ];
+    let parts: Vec<&str> = asked.iter().map(String::as_str).filter(|part| !part.starts_with('-')).collect();
+    let all: [(&str, fn()); 4] =
+        [("commits", commits), ("fanout", follow::fanout), ("wire", follow::wire), ("start", start)];
     for (name, part) in all {
         if parts.is_empty() || parts.contains(&name) {
             let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -67,11 +59,8 @@ fn pipelined(socket: &Path, method: &str, requests: &[Value]) -> Vec<Value> {
     let mut rpc = Rpc::connect(socket);
     let mut values = vec![Value::Null; requests.len()];
     for (number, some) in requests.chunks(32).enumerate() {
-        let lines: Vec<String> = some
-            .iter()
-            .enumerate()
-            .map(|(at, params)| request(number * 32 + at, method, params))
-            .collect();
+        let lines: Vec<String> =
+            some.iter().enumerate().map(|(at, params)| request(number * 32 + at, method, params)).collect();
         assert!(rpc.write(lines.concat().as_bytes()));
         for _ in some {
             let mut answer = rpc.line();
@@ -85,13 +74,8 @@ fn pipelined(socket: &Path, method: &str, requests: &[Value]) -> Vec<Value> {
 
 /// Makes workspaces, and gives their ids.
 fn workspaces(socket: &Path, count: usize) -> Vec<Value> {
-    let new: Vec<Value> = (0..count)
-        .map(|at| json!({ "name": format!("workspace {at}") }))
-        .collect();
-    pipelined(socket, "workspace.new", &new)
-        .into_iter()
-        .map(|mut value| value["workspace"].take())
-        .collect()
+    let new: Vec<Value> = (0..count).map(|at| json!({ "name": format!("workspace {at}") })).collect();
+    pipelined(socket, "workspace.new", &new).into_iter().map(|mut value| value["workspace"].take()).collect()
 }
 
 fn commits() {
@@ -122,11 +106,7 @@ fn commits() {
     };
     let (one, fifty) = (rate(1), rate(50));
     verdict("1 writer: 500/s", &format!("{one:.0}/s"), one >= 500.0);
-    verdict(
-        "50 writers: 3 times that of one",
-        &format!("{fifty:.0}/s, {:.1} times", fifty / one),
-        fifty >= 3.0 * one,
-    );
+    verdict("50 writers: 3 times that of one", &format!("{fifty:.0}/s, {:.1} times", fifty / one), fifty >= 3.0 * one);
 }
 
 /// Starts with 1,000 rows behind ever longer histories.
@@ -147,9 +127,7 @@ fn start() {
                 scope.spawn(move || {
                     let renames: Vec<Value> = (past + writer..history)
                         .step_by(writers)
-                        .map(
-                            |at| json!({"workspace": ids[at % ROWS], "name": format!("name {at}")}),
-                        )
+                        .map(|at| json!({"workspace": ids[at % ROWS], "name": format!("name {at}")}))
                         .collect();
                     pipelined(socket, "workspace.rename", &renames);
                 });

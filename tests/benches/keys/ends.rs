@@ -67,12 +67,7 @@ pub fn flooded(path: Path, count: usize, pause: Duration) -> Flooded {
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
         }
         drained.iter().for_each(tokio::task::JoinHandle::abort);
-        Flooded {
-            echoes,
-            queue: shaper.greatest_queue()[1],
-            buffer: shaper.buffer(),
-            rate: daemon.rate(),
-        }
+        Flooded { echoes, queue: shaper.greatest_queue()[1], buffer: shaper.buffer(), rate: daemon.rate() }
     })
 }
 
@@ -88,11 +83,7 @@ pub fn bulk(path: Path, bytes: usize) -> Moved {
             seen += message.body.len();
         }
         assert_eq!(seen, bytes);
-        Moved {
-            time: began.elapsed(),
-            queue: shaper.greatest_queue()[1],
-            rate: daemon.rate(),
-        }
+        Moved { time: began.elapsed(), queue: shaper.greatest_queue()[1], rate: daemon.rate() }
     })
 }
 
@@ -177,11 +168,7 @@ async fn connect(device: &Credentials, host: &Credentials, link: &Link, mut carr
         name: "bench".to_owned(),
         client: "bench".to_owned(),
         features: 0,
-        link: LinkRequest {
-            id: LinkId::from_bytes(random()),
-            epoch: 1,
-            cursors: None,
-        },
+        link: LinkRequest { id: LinkId::from_bytes(random()), epoch: 1, cursors: None },
     };
     let (next, first) = initiator.start(random());
     carrier.writer.write(first).await.expect("a carrier");
@@ -191,39 +178,23 @@ async fn connect(device: &Credentials, host: &Credentials, link: &Link, mut carr
     };
     carrier.writer.write(message).await.expect("a carrier");
     let reply = packet(&mut carrier).await;
-    let Ok(Outcome::Accepted {
-        cipher,
-        version,
-        verdict,
-        ..
-    }) = next.handle(&reply)
-    else {
+    let Ok(Outcome::Accepted { cipher, version, verdict, .. }) = next.handle(&reply) else {
         panic!("not accepted");
     };
-    run(
-        link,
-        link.establish(cipher, version, verdict.cursors),
-        carrier,
-    );
+    run(link, link.establish(cipher, version, verdict.cursors), carrier);
 }
 
 async fn accept(host: &Credentials, link: &Link, mut carrier: Carrier) {
     let first = packet(&mut carrier).await;
-    let Ok(Responder::Anonymous(responder)) = Responder::start(&VERSIONS, host, &first, random())
-    else {
+    let Ok(Responder::Anonymous(responder)) = Responder::start(&VERSIONS, host, &first, random()) else {
         panic!("no first message of XX");
     };
-    let (next, reply) = responder
-        .reply(host, InvitationKey::NotClaimed)
-        .expect("an answer");
+    let (next, reply) = responder.reply(host, InvitationKey::NotClaimed).expect("an answer");
     carrier.writer.write(reply).await.expect("a carrier");
     let hello = packet(&mut carrier).await;
     let next = next.expect("no refusal");
     let mut authenticated = next.handle(&hello).expect("a device");
-    let verdict = Verdict {
-        refusal: 0,
-        ..Verdict::refused(Refusal::Busy, "bench")
-    };
+    let verdict = Verdict { refusal: 0, ..Verdict::refused(Refusal::Busy, "bench") };
     let verdict = authenticated.verdict(&verdict);
     carrier.writer.write(verdict).await.expect("a carrier");
     let (cipher, version) = (authenticated.cipher, authenticated.version);

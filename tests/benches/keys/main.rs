@@ -34,23 +34,13 @@ type Part = fn(Option<&Sshd>);
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    let parts: Vec<&str> = asked
-        .iter()
-        .map(String::as_str)
-        .filter(|part| !part.starts_with('-'))
-        .collect();
+    let parts: Vec<&str> = asked.iter().map(String::as_str).filter(|part| !part.starts_with('-')).collect();
     let sshd = Sshd::start();
     if sshd.is_none() {
         println!("ssh: not compared, there is no ssh, ssh-keygen or /usr/sbin/sshd here");
     }
-    let all: [(&str, Part); 6] = [
-        ("idle", idle),
-        ("link", link),
-        ("flood", flood),
-        ("interrupt", interrupt),
-        ("bulk", bulk),
-        ("cat", cat),
-    ];
+    let all: [(&str, Part); 6] =
+        [("idle", idle), ("link", link), ("flood", flood), ("interrupt", interrupt), ("bulk", bulk), ("cat", cat)];
     for (name, part) in all {
         if parts.is_empty() || parts.contains(&name) {
             let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -128,8 +118,7 @@ impl Terminal {
             let shown = self.shown();
             let typed = Instant::now();
             self.type_text("x");
-            self.output()
-                .wait_within(PATIENCE, |bytes| (bytes.len() > shown).then_some(()));
+            self.output().wait_within(PATIENCE, |bytes| (bytes.len() > shown).then_some(()));
             times.push(typed.elapsed());
             std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
         }
@@ -141,9 +130,7 @@ impl Terminal {
         let times = (0..count).map(|_| {
             self.type_text("yes\n");
             let shown = self.shown();
-            self.output().wait("a flood", |bytes| {
-                (bytes.len() > shown + 50_000).then_some(())
-            });
+            self.output().wait("a flood", |bytes| (bytes.len() > shown + 50_000).then_some(()));
             std::thread::sleep(Duration::from_secs(2));
             let shown = self.shown();
             let typed = Instant::now();
@@ -173,12 +160,7 @@ impl Setting {
         let shaper = path.map(|path| Shaper::start(&daemon.address(), path));
         let route = shaper.as_ref().map_or(daemon.route(), Shaper::route);
         let relay = laptop.enrol(&owner, &route, "box");
-        Setting {
-            owner,
-            laptop,
-            shaper,
-            _ends: (daemon, relay),
-        }
+        Setting { owner, laptop, shaper, _ends: (daemon, relay) }
     }
 
     fn terminal(&self, script: &[&str]) -> Terminal {
@@ -198,9 +180,7 @@ fn idle(sshd: Option<&Sshd>) {
     let (count, pause) = (2_000, Duration::from_millis(2));
     let most = Duration::from_secs(60);
     let setting = Setting::new(None);
-    let ours = setting
-        .terminal(&["sh", "-c", QUIET])
-        .echoes(count, pause, most);
+    let ours = setting.terminal(&["sh", "-c", QUIET]).echoes(count, pause, most);
     ours.print("keepline, idle echo");
     let id = setting.owner.terminal(&["--", "sh", "-c", QUIET]);
     let mut local = Terminal::Keepline(setting.owner.pipe_io(&id, &[]));
@@ -215,36 +195,21 @@ fn idle(sshd: Option<&Sshd>) {
 }
 
 /// 10 Mbit/s, with a queue of a tenth of a second.
-const BUSY: Path = Path {
-    rate: 10_000_000 / 8,
-    delay: Duration::from_millis(25),
-    queue: Duration::from_millis(100),
-};
+const BUSY: Path = Path { rate: 10_000_000 / 8, delay: Duration::from_millis(25), queue: Duration::from_millis(100) };
 const ECHOES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(40);
 
 fn judge_echoes(what: &str, times: &Times, queue: Duration) {
     times.print(what);
     let goal = BUSY.round_trip() + queue + Duration::from_millis(25);
-    let goal_text = format!(
-        "{what}: p99 <= RTT {} + queue {} + 25 ms",
-        ms(BUSY.round_trip()),
-        ms(queue)
-    );
+    let goal_text = format!("{what}: p99 <= RTT {} + queue {} + 25 ms", ms(BUSY.round_trip()), ms(queue));
     verdict(&goal_text, &ms(times.at(0.99)), times.at(0.99) <= goal);
 }
 
 fn link(sshd: Option<&Sshd>) {
     let measured = ends::flooded(BUSY, ECHOES, PAUSE);
-    println!(
-        "the link's rate: {:?} bytes/s; receive buffer {} bytes",
-        measured.rate, measured.buffer
-    );
-    judge_echoes(
-        "a link with a flood and a bulk transfer",
-        &Times::new(measured.echoes),
-        measured.queue,
-    );
+    println!("the link's rate: {:?} bytes/s; receive buffer {} bytes", measured.rate, measured.buffer);
+    judge_echoes("a link with a flood and a bulk transfer", &Times::new(measured.echoes), measured.queue);
     if let Some(sshd) = sshd {
         ssh_beside(sshd, true);
     }
@@ -259,9 +224,7 @@ fn ssh_beside(sshd: &Sshd, transfer: bool) {
     quiet.output().wait_for("ready");
     let bulk = transfer.then(|| sshd.plain(port, "exec cat /dev/zero"));
     let flooding = sshd.piped(port, "exec yes");
-    flooding
-        .output()
-        .wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));
+    flooding.output().wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));
     let theirs = quiet.echoes(ECHOES, PAUSE, Duration::from_secs(40));
     let what = match transfer {
         true => "ssh, one connection, with a flood and a bulk transfer",
@@ -275,12 +238,8 @@ fn flood(sshd: Option<&Sshd>) {
     let most = Duration::from_secs(40);
     let setting = Setting::new(Some(BUSY));
     let flooding = setting.terminal(&["yes"]);
-    flooding
-        .output()
-        .wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));
-    let ours = setting
-        .terminal(&["sh", "-c", QUIET])
-        .echoes(ECHOES, PAUSE, most);
+    flooding.output().wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));
+    let ours = setting.terminal(&["sh", "-c", QUIET]).echoes(ECHOES, PAUSE, most);
     judge_echoes("terminals with a flood", &ours, setting.queue());
     drop(flooding);
     if let Some(sshd) = sshd {
@@ -289,20 +248,12 @@ fn flood(sshd: Option<&Sshd>) {
 }
 
 fn interrupt(sshd: Option<&Sshd>) {
-    let path = Path {
-        rate: 64_000,
-        delay: Duration::from_millis(25),
-        queue: Duration::from_millis(200),
-    };
+    let path = Path { rate: 64_000, delay: Duration::from_millis(25), queue: Duration::from_millis(200) };
     const SHELL: &str = "PS1=PROMPT exec bash --norc --noprofile -i";
     let judge = |what: &str, times: &Times, queue: Duration| {
         times.print(what);
         let goal = path.round_trip() + queue + Duration::from_millis(300);
-        let goal_text = format!(
-            "{what}: at most RTT {} + queue {} + 300 ms",
-            ms(path.round_trip()),
-            ms(queue)
-        );
+        let goal_text = format!("{what}: at most RTT {} + queue {} + 300 ms", ms(path.round_trip()), ms(queue));
         verdict(&goal_text, &ms(times.at(1.0)), times.at(1.0) <= goal);
     };
     let setting = Setting::new(Some(path));
@@ -316,31 +267,19 @@ fn interrupt(sshd: Option<&Sshd>) {
     let mut terminal = sshd.terminal(shaper.address().port(), SHELL);
     terminal.output().wait_for("PROMPT");
     let theirs = terminal.interrupts(3);
-    judge(
-        "ssh, interrupt to prompt",
-        &theirs,
-        shaper.greatest_queue()[1],
-    );
+    judge("ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
 }
 
 fn bulk(sshd: Option<&Sshd>) {
     const BYTES: usize = 128 << 20;
-    let path = Path {
-        rate: 100_000_000 / 8,
-        delay: Duration::from_millis(50),
-        queue: Duration::from_millis(50),
-    };
+    let path = Path { rate: 100_000_000 / 8, delay: Duration::from_millis(50), queue: Duration::from_millis(50) };
     let judge = |what: &str, time: Duration| {
         let filled = BYTES as f64 / time.as_secs_f64() / path.rate as f64 * 100.0;
         let goal = format!("{what}: at least 85 % of 100 Mbit/s at 100 ms, 128 MiB from its start");
         verdict(&goal, &format!("{filled:.1} %"), filled >= 85.0);
     };
     let moved = ends::bulk(path, BYTES);
-    println!(
-        "the link's rate: {:?} bytes/s; greatest queue {}",
-        moved.rate,
-        ms(moved.queue)
-    );
+    println!("the link's rate: {:?} bytes/s; greatest queue {}", moved.rate, ms(moved.queue));
     judge("one bulk stream", moved.time);
 
     let Some(sshd) = sshd else { return };
@@ -357,20 +296,14 @@ fn cat(sshd: Option<&Sshd>) {
     let file = tempfile::NamedTempFile::new().expect("there is room for a file");
     let line = format!("{}\n", "0123456789abcdef".repeat(5));
     std::fs::write(file.path(), line.repeat((MIB << 20) / line.len())).expect("it can be written");
-    let script = format!(
-        "printf ready; read x; cat {}; printf END",
-        file.path().display()
-    );
+    let script = format!("printf ready; read x; cat {}; printf END", file.path().display());
     let run = |what: &str, mut terminal: Terminal| {
         terminal.output().wait_for("ready");
         let shown = terminal.shown();
         let began = Instant::now();
         terminal.type_text("\n");
         terminal.output().wait("the end", |bytes| {
-            bytes[bytes.len().saturating_sub(200)..]
-                .windows(3)
-                .any(|window| window == b"END")
-                .then_some(())
+            bytes[bytes.len().saturating_sub(200)..].windows(3).any(|window| window == b"END").then_some(())
         });
         let time = began.elapsed();
         let bytes = terminal.shown() - shown;

@@ -37,11 +37,7 @@ impl Sshd {
         }
         // What a package's start-up script makes: root's server insists on it.
         let _ = std::fs::create_dir("/run/sshd");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .ok()?
-            .local_addr()
-            .ok()?
-            .port();
+        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
         let directory = root.path().display();
         let config = format!(
             "ListenAddress 127.0.0.1:{port}\nHostKey {directory}/host\nPidFile none\n\
@@ -59,15 +55,9 @@ impl Sshd {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        let sshd = Sshd {
-            root,
-            process,
-            port,
-        };
+        let sshd = Sshd { root, process, port };
         wait_until("an ssh server", || {
-            TcpStream::connect(("127.0.0.1", port))
-                .map(drop)
-                .map_err(|error| error.to_string())
+            TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(|error| error.to_string())
         });
         Some(sshd)
     }
@@ -100,13 +90,7 @@ impl Sshd {
     pub fn master(&self, port: u16) -> Process {
         let process = Process::spawn(&mut self.command(port, &["-M", "-N"]));
         let socket = self.root.path().join(port.to_string());
-        wait_until("a shared connection", || {
-            if socket.exists() {
-                Ok(())
-            } else {
-                Err(process.stderr.text())
-            }
-        });
+        wait_until("a shared connection", || if socket.exists() { Ok(()) } else { Err(process.stderr.text()) });
         process
     }
 

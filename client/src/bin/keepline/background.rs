@@ -48,18 +48,9 @@ pub(crate) fn leave_terminal() {
 /// When the program cannot be started or the log not written.
 pub(crate) fn start(arguments: &[OsString], log: &Path) -> Result<Background, Failure> {
     const LOG_MAX: u64 = 1 << 20;
-    let failed = |error: std::io::Error| {
-        Failure::new(
-            Code::Failed,
-            format!("cannot start keepline in the background: {error}"),
-        )
-    };
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(log)
-        .map_err(failed)?;
+    let failed =
+        |error: std::io::Error| Failure::new(Code::Failed, format!("cannot start keepline in the background: {error}"));
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(log).map_err(failed)?;
     let mut from = file.metadata().map_err(failed)?.len();
     if from > LOG_MAX {
         file.set_len(0).map_err(failed)?;
@@ -77,11 +68,7 @@ pub(crate) fn start(arguments: &[OsString], log: &Path) -> Result<Background, Fa
         .stderr(file)
         .spawn()
         .map_err(failed)?;
-    Ok(Background {
-        child,
-        log: log.to_owned(),
-        from,
-    })
+    Ok(Background { child, log: log.to_owned(), from })
 }
 
 impl Background {
@@ -131,10 +118,7 @@ impl Background {
         let last = said.lines().rev().find(|line| !line.trim().is_empty());
         let message = match last {
             Some(line) => line.trim_start_matches("keepline: ").to_owned(),
-            None => format!(
-                "keepline ended in the background ({status}); see {}",
-                self.log.display()
-            ),
+            None => format!("keepline ended in the background ({status}); see {}", self.log.display()),
         };
         Failure::new(code, message)
     }

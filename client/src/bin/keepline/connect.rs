@@ -45,11 +45,7 @@ pub(crate) async fn connect<H: Host>(settings: RemoteConnect, mut context: Conte
 async fn headless<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Result<(), Failure> {
     let settings = Settings {
         route: route(settings)?,
-        invitation: settings
-            .invite_file
-            .as_deref()
-            .map(read_invitation)
-            .transpose()?,
+        invitation: settings.invite_file.as_deref().map(read_invitation).transpose()?,
         name: settings.name.clone(),
     };
     let mut teller = Teller {
@@ -68,28 +64,21 @@ async fn headless<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Re
 }
 
 fn signals(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Failure> {
-    signal(kind)
-        .map_err(|error| Failure::new(Code::Failed, format!("cannot wait for a signal: {error}")))
+    signal(kind).map_err(|error| Failure::new(Code::Failed, format!("cannot wait for a signal: {error}")))
 }
 
 fn route(settings: &RemoteConnect) -> Result<Route, Failure> {
     settings
         .route
         .parse()
-        .map_err(|error: keepline_carrier::route::InvalidRoute| {
-            Failure::new(Code::Invalid, error.to_string())
-        })
+        .map_err(|error: keepline_carrier::route::InvalidRoute| Failure::new(Code::Invalid, error.to_string()))
 }
 
 fn read_invitation(path: &Path) -> Result<Invitation, Failure> {
     let failed = |code, reason: String| Failure::new(code, format!("{}: {reason}", path.display()));
-    let metadata =
-        std::fs::metadata(path).map_err(|error| failed(Code::Invalid, error.to_string()))?;
+    let metadata = std::fs::metadata(path).map_err(|error| failed(Code::Invalid, error.to_string()))?;
     if !metadata.is_file() || metadata.len() > FILE_MAX as u64 {
-        return Err(failed(
-            Code::Refused,
-            "this is not a keepline invitation file".to_owned(),
-        ));
+        return Err(failed(Code::Refused, "this is not a keepline invitation file".to_owned()));
     }
     if metadata.mode() & 0o077 != 0 {
         return Err(failed(
@@ -98,8 +87,7 @@ fn read_invitation(path: &Path) -> Result<Invitation, Failure> {
         ));
     }
     let text = std::fs::read(path).map_err(|error| failed(Code::Invalid, error.to_string()))?;
-    Invitation::from_file(&String::from_utf8_lossy(&text))
-        .map_err(|error| failed(Code::Refused, error.to_string()))
+    Invitation::from_file(&String::from_utf8_lossy(&text)).map_err(|error| failed(Code::Refused, error.to_string()))
 }
 
 /// Tells how a relay's link stands, on a stdout of JSON lines, or in words on stderr. In the background it does both: the
@@ -115,9 +103,7 @@ impl Teller {
         if self.json {
             let line = serde_json::to_string(report).expect("a struct of strings has a JSON form");
             let mut stdout = std::io::stdout().lock();
-            let _ = stdout
-                .write_all(format!("{line}\n").as_bytes())
-                .and_then(|()| stdout.flush());
+            let _ = stdout.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdout.flush());
         }
         // What is new, and not each try that ends like the one before.
         if self.words
@@ -145,23 +131,15 @@ fn in_words(report: &Report) -> Option<String> {
 
 /// Starts the relay in the background, unless one runs, and waits until its link is up. Interrupted before that, it ends
 /// the relay again.
-async fn in_background<H: Host>(
-    settings: &RemoteConnect,
-    context: &Context<H>,
-) -> Result<MachineName, Failure> {
+async fn in_background<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Result<MachineName, Failure> {
     let route = route(settings)?.to_string();
     let state_dir = context.paths.state_dir()?;
     let state = State::open(state_dir)?;
     if let Some(machine) = running(&context.paths, &state, &route, settings.name.as_ref()).await? {
         return Ok(machine);
     }
-    let mut arguments: Vec<OsString> = vec![
-        "remote".into(),
-        "connect".into(),
-        settings.route.clone().into(),
-        "--headless".into(),
-        "--json".into(),
-    ];
+    let mut arguments: Vec<OsString> =
+        vec!["remote".into(), "connect".into(), settings.route.clone().into(), "--headless".into(), "--json".into()];
     if let Some(file) = &settings.invite_file {
         let file = std::fs::canonicalize(file)
             .map_err(|error| Failure::new(Code::Invalid, format!("{}: {error}", file.display())))?;
@@ -194,11 +172,7 @@ async fn in_background<H: Host>(
 
 /// Waits until a relay's link is up, and says meanwhile what it waits for.
 async fn up(relay: &mut Background) -> Result<MachineName, Failure> {
-    let mut teller = Teller {
-        json: false,
-        words: true,
-        last: String::new(),
-    };
+    let mut teller = Teller { json: false, words: true, last: String::new() };
     if let Some(mut lines) = relay.lines() {
         while let Ok(Some(line)) = lines.next_line().await {
             let Ok(report) = serde_json::from_str::<Report>(&line) else {
@@ -223,19 +197,12 @@ async fn running(
     name: Option<&MachineName>,
 ) -> Result<Option<MachineName>, Failure> {
     for (machine, known) in state.known()? {
-        if !known.routes.iter().any(|known| known == route)
-            || name.is_some_and(|name| *name != machine)
-        {
+        if !known.routes.iter().any(|known| known == route) || name.is_some_and(|name| *name != machine) {
             continue;
         }
-        let endpoint = Endpoint {
-            path: paths.machine_socket(&machine)?,
-            whose: Whose::Machine(machine.clone()),
-        };
+        let endpoint = Endpoint { path: paths.machine_socket(&machine)?, whose: Whose::Machine(machine.clone()) };
         if let Ok(mut client) = LocalClient::connect(&endpoint).await
-            && let Ok(status) = client
-                .call("relay.status", json!({}), Duration::from_secs(2))
-                .await
+            && let Ok(status) = client.call("relay.status", json!({}), Duration::from_secs(2)).await
             && status["state"] == "up"
         {
             return Ok(Some(machine));
@@ -248,11 +215,6 @@ async fn attach<H: Host>(context: &mut Context<H>) -> u8 {
     if !std::io::stdin().is_terminal() {
         return 0;
     }
-    let attach = Attach {
-        terminal: None,
-        pipe_io: false,
-        read_only: false,
-        history: HISTORY_LINES,
-    };
+    let attach = Attach { terminal: None, pipe_io: false, read_only: false, history: HISTORY_LINES };
     cli::run(Consumer::Attach(attach), context).await
 }

@@ -33,12 +33,7 @@ impl Host for Root {
     }
 
     fn known_daemons(&self) -> Result<Vec<KnownDaemon>, Failure> {
-        Ok(self
-            .state()?
-            .known()?
-            .into_iter()
-            .map(KnownDaemon::from)
-            .collect())
+        Ok(self.state()?.known()?.into_iter().map(KnownDaemon::from).collect())
     }
 
     fn forget_daemon(&self, name: &MachineName) -> Result<(), Failure> {
@@ -60,14 +55,7 @@ async fn main() -> ExitCode {
     log_to_stderr();
     let environment = Environment::of_this_process();
     let paths = Paths::new(&environment);
-    let mut context = Context {
-        host: Root {
-            paths: paths.clone(),
-        },
-        paths,
-        environment,
-        common: invocation.common,
-    };
+    let mut context = Context { host: Root { paths: paths.clone() }, paths, environment, common: invocation.common };
     let code = match invocation.command {
         Command::Consumer(consumer) => cli::run(consumer, &mut context).await,
         Command::Bare(_) if context.environment.terminal.is_some() => cli::fail(&inside()),
@@ -89,9 +77,6 @@ fn inside() -> Failure {
 fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("KEEPLINE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(false);
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     subscriber.init();
 }

@@ -31,13 +31,7 @@ const FIRST_BYTE_TIME: Duration = Duration::from_secs(10);
 /// Does `server start`.
 pub(crate) async fn start<H: Host>(settings: ServerStart, context: &Context<H>) -> u8 {
     let done = if settings.detach {
-        detach(
-            &context.paths,
-            std::env::args_os()
-                .skip(1)
-                .filter(|argument| argument != "--detach"),
-        )
-        .await
+        detach(&context.paths, std::env::args_os().skip(1).filter(|argument| argument != "--detach")).await
     } else {
         return match serve(settings, context).await {
             Ok(()) => 0,
@@ -64,35 +58,20 @@ pub(crate) async fn ensure(paths: &Paths) -> Result<(), Failure> {
     }
     match detach(paths, ["server", "start"].map(OsString::from)).await {
         // Somebody else's start was faster.
-        Err(failure)
-            if failure.code == Code::Busy
-                && LocalClient::connect(&own_daemon(paths)?).await.is_ok() =>
-        {
-            Ok(())
-        }
+        Err(failure) if failure.code == Code::Busy && LocalClient::connect(&own_daemon(paths)?).await.is_ok() => Ok(()),
         started => started.map(drop),
     }
 }
 
 fn own_daemon(paths: &Paths) -> Result<Endpoint, Failure> {
-    Ok(Endpoint {
-        path: paths.daemon_socket()?,
-        whose: Whose::OwnDaemon,
-    })
+    Ok(Endpoint { path: paths.daemon_socket()?, whose: Whose::OwnDaemon })
 }
 
 /// Starts a daemon in the background, waits until it serves, and gives its process id.
-async fn detach(
-    paths: &Paths,
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<u32, Failure> {
+async fn detach(paths: &Paths, arguments: impl IntoIterator<Item = OsString>) -> Result<u32, Failure> {
     let state_dir = paths.state_dir()?;
-    std::fs::create_dir_all(state_dir).map_err(|error| {
-        Failure::new(
-            Code::Failed,
-            format!("cannot make {}: {error}", state_dir.display()),
-        )
-    })?;
+    std::fs::create_dir_all(state_dir)
+        .map_err(|error| Failure::new(Code::Failed, format!("cannot make {}: {error}", state_dir.display())))?;
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let mut daemon = background::start(&arguments, &state_dir.join("daemon.log"))?;
     let endpoint = own_daemon(paths)?;
@@ -136,11 +115,7 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
     })?;
     let mut bound = Vec::new();
     for address in settings.remote_ws {
-        bound.push(
-            daemon
-                .listen(address, settings.remote_ws_insecure_bind)
-                .await?,
-        );
+        bound.push(daemon.listen(address, settings.remote_ws_insecure_bind).await?);
     }
     let shown = context.paths.shown_file("@local")?;
     let edge = Edge::start(Uplink::local(daemon.local_links()), None, Some(shown));
@@ -191,11 +166,8 @@ async fn serve_local(mut stream: UnixStream, edge: Edge, daemon: Daemon) {
     let mut rest = [0; 3];
     let read = timeout(FIRST_BYTE_TIME, stream.read_exact(&mut rest)).await;
     if matches!(read, Ok(Ok(_))) && rest == MAGIC[1..] {
-        let peer = stream
-            .peer_cred()
-            .ok()
-            .and_then(|peer| peer.pid())
-            .map_or("local".to_owned(), |pid| format!("pid {pid}"));
+        let peer =
+            stream.peer_cred().ok().and_then(|peer| peer.pid()).map_or("local".to_owned(), |pid| format!("pid {pid}"));
         daemon.serve_carrier(Carrier::unix(stream), peer).await;
     }
 }
@@ -203,11 +175,7 @@ async fn serve_local(mut stream: UnixStream, edge: Edge, daemon: Daemon) {
 /// What waits to be told to end. From here on a signal asks for an orderly end.
 fn told_to_end() -> impl Future<Output = ()> {
     let mut signals = Vec::new();
-    for kind in [
-        SignalKind::terminate(),
-        SignalKind::interrupt(),
-        SignalKind::hangup(),
-    ] {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         match signal(kind) {
             Ok(signal) => signals.push(signal),
             Err(error) => tracing::error!(%error, "cannot wait for a signal"),

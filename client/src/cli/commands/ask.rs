@@ -19,9 +19,7 @@ pub(super) async fn run<H: Host>(context: &Context<H>, mut ask: Ask) -> Outcome 
         "terminal.new" => context.client_of_started().await?,
         _ => context.client().await?,
     };
-    let answer = client
-        .call(ask.method, ask.params, context.common.timeout)
-        .await?;
+    let answer = client.call(ask.method, ask.params, context.common.timeout).await?;
     if context.common.json {
         return match ask.prints {
             Prints::Json(member) => Ok(Said::Data(json_line(&answer[member])?)),
@@ -86,11 +84,7 @@ fn pretty(value: &Value) -> Result<String, Failure> {
         .map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 
-pub(super) async fn apply_layout<H: Host>(
-    context: &Context<H>,
-    file: &Path,
-    mut ask: Ask,
-) -> Outcome {
+pub(super) async fn apply_layout<H: Host>(context: &Context<H>, file: &Path, mut ask: Ask) -> Outcome {
     let mut text = String::new();
     let read = if file == Path::new("-") {
         std::io::stdin().read_to_string(&mut text)

@@ -29,10 +29,7 @@ pub(super) async fn attach<H: Host>(context: &Context<H>, settings: Attach) -> O
     person::run(endpoint, request).await.map(Said::Exit)
 }
 
-async fn prepare<H: Host>(
-    context: &Context<H>,
-    settings: &Attach,
-) -> Result<(Endpoint, AttachRequest), Failure> {
+async fn prepare<H: Host>(context: &Context<H>, settings: &Attach) -> Result<(Endpoint, AttachRequest), Failure> {
     let endpoint = context.endpoint()?;
     let own = context.own_terminal();
     let terminal = match &settings.terminal {
@@ -67,12 +64,7 @@ async fn prepare<H: Host>(
 
 /// Whether `terminal`, an id or a name, means the terminal `own`. When the list cannot be had, a name is taken for
 /// another one: attaching will fail for the same reason.
-async fn means<H: Host>(
-    endpoint: &Endpoint,
-    context: &Context<H>,
-    terminal: &str,
-    own: TerminalId,
-) -> bool {
+async fn means<H: Host>(endpoint: &Endpoint, context: &Context<H>, terminal: &str, own: TerminalId) -> bool {
     if let Ok(id) = terminal.parse::<TerminalId>() {
         return id == own;
     }
@@ -86,15 +78,11 @@ async fn means<H: Host>(
         .ok()
         .and_then(|answer| read_rows(answer, "terminals"))
         .unwrap_or_default();
-    rows.iter()
-        .any(|row| text(row, "id") == own && text(row, "name") == terminal)
+    rows.iter().any(|row| text(row, "id") == own && text(row, "name") == terminal)
 }
 
 /// The live terminal that was used last, else a new one of this screen's size.
-async fn last_or_new<H: Host>(
-    context: &Context<H>,
-    own: Option<TerminalId>,
-) -> Result<String, Failure> {
+async fn last_or_new<H: Host>(context: &Context<H>, own: Option<TerminalId>) -> Result<String, Failure> {
     let mut client = context.client_of_started().await?;
     let timeout = context.common.timeout;
     let answer = client.call("terminal.list", json!({}), timeout).await?;
@@ -123,12 +111,10 @@ async fn last_or_new<H: Host>(
         ..New::default()
     };
     let made = client.request::<TerminalNew>(&params, timeout).await?;
-    made.value.terminal.map(|id| id.to_string()).ok_or_else(|| {
-        Failure::new(
-            Code::Failed,
-            "the daemon made a terminal and does not say which",
-        )
-    })
+    made.value
+        .terminal
+        .map(|id| id.to_string())
+        .ok_or_else(|| Failure::new(Code::Failed, "the daemon made a terminal and does not say which"))
 }
 
 fn is_stale(answer: &Value) -> bool {

@@ -67,11 +67,7 @@ struct Row {
 pub(super) async fn list<H: Host>(context: &Context<H>) -> Outcome {
     let mut asked = JoinSet::new();
     for (index, daemon) in context.host.known_daemons()?.into_iter().enumerate() {
-        let endpoint = daemon
-            .name
-            .parse()
-            .ok()
-            .and_then(|name| endpoint(context, &name).ok());
+        let endpoint = daemon.name.parse().ok().and_then(|name| endpoint(context, &name).ok());
         asked.spawn(async move { (index, ask(endpoint).await, daemon) });
     }
     let mut rows: Vec<(usize, Row)> = asked
@@ -104,10 +100,7 @@ pub(super) async fn list<H: Host>(context: &Context<H>) -> Outcome {
             ]
         })
         .collect();
-    print::stdout(&table(
-        &["NAME", "STATE", "REASON", "NEXT", "RTT", "SEEN", "ROUTE"],
-        &cells,
-    ))?;
+    print::stdout(&table(&["NAME", "STATE", "REASON", "NEXT", "RTT", "SEEN", "ROUTE"], &cells))?;
     for Row { daemon, status } in &rows {
         // That no relay runs, the row says itself.
         if let Some(message) = &status.message
@@ -119,14 +112,8 @@ pub(super) async fn list<H: Host>(context: &Context<H>) -> Outcome {
     Ok(Said::Exit(0))
 }
 
-pub(super) fn endpoint<H: Host>(
-    context: &Context<H>,
-    name: &MachineName,
-) -> Result<Endpoint, Failure> {
-    Ok(Endpoint {
-        path: context.paths.machine_socket(name)?,
-        whose: Whose::Machine(name.clone()),
-    })
+pub(super) fn endpoint<H: Host>(context: &Context<H>, name: &MachineName) -> Result<Endpoint, Failure> {
+    Ok(Endpoint { path: context.paths.machine_socket(name)?, whose: Whose::Machine(name.clone()) })
 }
 
 /// A relay that does not run or does not answer is a state, never a failure.
@@ -147,20 +134,13 @@ pub(super) async fn ask(endpoint: Option<Endpoint>) -> RelayStatus {
             none()
         };
     };
-    let answer = client
-        .call("relay.status", json!({}), RELAY_STATUS_TIME)
-        .await
-        .and_then(read);
+    let answer = client.call("relay.status", json!({}), RELAY_STATUS_TIME).await.and_then(read);
     answer.unwrap_or_else(|failure| RelayStatus::without("down", "no-answer", failure.message))
 }
 
 fn read(value: serde_json::Value) -> Result<RelayStatus, Failure> {
-    serde_json::from_value(value).map_err(|_| {
-        Failure::new(
-            Code::Failed,
-            "its relay gave an answer that cannot be read: is it another version?",
-        )
-    })
+    serde_json::from_value(value)
+        .map_err(|_| Failure::new(Code::Failed, "its relay gave an answer that cannot be read: is it another version?"))
 }
 
 /// Makes a machine's relay try, or probe, now; exit 0 when its link is up then.
@@ -169,25 +149,17 @@ pub(super) async fn reconnect<H: Host>(context: &Context<H>, name: &MachineName)
     let endpoint = endpoint(context, name)?;
     let Ok(mut client) = LocalClient::connect(&endpoint).await else {
         let route = known.routes.first().map_or("ROUTE", String::as_str);
-        let message = format!(
-            "no relay runs for '{name}' here: `keepline remote connect {route} --headless` starts one"
-        );
+        let message =
+            format!("no relay runs for '{name}' here: `keepline remote connect {route} --headless` starts one");
         return Err(Failure::new(Code::Unreachable, message));
     };
-    let status = client
-        .call("relay.reconnect", json!({}), context.common.timeout)
-        .await
-        .and_then(read)?;
+    let status = client.call("relay.reconnect", json!({}), context.common.timeout).await.and_then(read)?;
     if context.common.json {
         print::stdout(&json_line(&status)?)?;
     }
     if status.state == "up" {
         let said = format!("{name}: up, round trip {}\n", milliseconds(status.rtt_us));
-        return Ok(if context.common.json {
-            Said::Exit(0)
-        } else {
-            Said::Data(said)
-        });
+        return Ok(if context.common.json { Said::Exit(0) } else { Said::Data(said) });
     }
     let message = status.message.as_deref().unwrap_or("no reason is known");
     let next = match status.retry_ms {
@@ -195,10 +167,7 @@ pub(super) async fn reconnect<H: Host>(context: &Context<H>, name: &MachineName)
         _ => String::new(),
     };
     let message = format!("{name}: {}: {message}{next}", status.state);
-    Ok(Said::Exit(print::fail(&Failure::new(
-        Code::Unreachable,
-        message,
-    ))))
+    Ok(Said::Exit(print::fail(&Failure::new(Code::Unreachable, message))))
 }
 
 /// Gives this device another key, and has every relay that runs show it to its daemon, which refuses the older one from
@@ -233,9 +202,5 @@ pub(super) async fn rotate_device_key<H: Host>(context: &Context<H>) -> Outcome 
 
 pub(super) fn forget<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {
     context.host.forget_daemon(name)?;
-    Ok(Said::Data(if context.common.json {
-        json_line(&json!({ "forgotten": name.as_str() }))?
-    } else {
-        String::new()
-    }))
+    Ok(Said::Data(if context.common.json { json_line(&json!({ "forgotten": name.as_str() }))? } else { String::new() }))
 }

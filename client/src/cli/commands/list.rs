@@ -37,12 +37,7 @@ impl Listed {
     }
 
     fn cells(self, row: &Value) -> Vec<String> {
-        let of = |fields: &[&str]| {
-            fields
-                .iter()
-                .map(|field| cell(row, field))
-                .collect::<Vec<_>>()
-        };
+        let of = |fields: &[&str]| fields.iter().map(|field| cell(row, field)).collect::<Vec<_>>();
         let mut cells = match self {
             Listed::Workspaces => of(&["id", "name"]),
             Listed::Screens => of(&["id", "name", "workspace_id"]),
@@ -83,11 +78,7 @@ impl Listed {
 pub(super) async fn list<H: Host>(context: &Context<H>, listed: Listed) -> Outcome {
     let (collection, method) = listed.names();
     let rows = rows(context, method, collection).await?;
-    Ok(Said::Data(if context.common.json {
-        json_line(&rows)?
-    } else {
-        listed.table(rows)
-    }))
+    Ok(Said::Data(if context.common.json { json_line(&rows)? } else { listed.table(rows) }))
 }
 
 /// A terminal's label, else its title.

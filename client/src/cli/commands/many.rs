@@ -19,10 +19,7 @@ use crate::paths::{Endpoint, Whose};
 pub(super) async fn list<H: Host>(context: &Context<H>, listed: Listed) -> Outcome {
     let (collection, method) = listed.names();
     context.paths.check_runtime_dir()?;
-    let own = Endpoint {
-        path: context.paths.daemon_socket()?,
-        whose: Whose::OwnDaemon,
-    };
+    let own = Endpoint { path: context.paths.daemon_socket()?, whose: Whose::OwnDaemon };
     let time = context.common.timeout;
     let mut asked = JoinSet::new();
     // A daemon that does not run here is no machine that is down.
@@ -61,10 +58,8 @@ pub(super) async fn list<H: Host>(context: &Context<H>, listed: Listed) -> Outco
             let message = status.message.as_deref().unwrap_or("-");
             let (state, next) = (&status.state, status.next());
             line = format!("{line}: {state} ({reason}), next try {next}: {message}");
-            all.push(
-                json!({ "machine": machine, "state": state, "reason": reason,
-                "message": message, "retry_ms": status.retry_ms }),
-            );
+            all.push(json!({ "machine": machine, "state": state, "reason": reason,
+                "message": message, "retry_ms": status.retry_ms }));
         }
         for row in rows.iter_mut().filter_map(Value::as_object_mut) {
             row.insert("machine".to_owned(), json!(machine));
@@ -73,21 +68,12 @@ pub(super) async fn list<H: Host>(context: &Context<H>, listed: Listed) -> Outco
         text.push_str(&listed.table(rows.clone()));
         all.append(&mut rows);
     }
-    let text = if context.common.json {
-        json_line(&all)?
-    } else {
-        text
-    };
+    let text = if context.common.json { json_line(&all)? } else { text };
     print::stdout(&text)?;
     Ok(Said::Exit(u8::from(partial)))
 }
 
-async fn rows(
-    endpoint: &Endpoint,
-    method: &str,
-    collection: &str,
-    time: Duration,
-) -> Result<Vec<Value>, Failure> {
+async fn rows(endpoint: &Endpoint, method: &str, collection: &str, time: Duration) -> Result<Vec<Value>, Failure> {
     let mut client = LocalClient::connect(endpoint).await?;
     let answer = client.call(method, json!({}), time).await?;
     let unreadable = || Failure::new(Code::Failed, format!("{method} has no {collection}"));

@@ -80,26 +80,15 @@ fn json_line<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
 }
 
 /// Asks for `M` on a new connection.
-async fn request<M: Method, H: Host>(
-    context: &Context<H>,
-    params: M::Params,
-) -> Result<M::Answer, Failure> {
-    context
-        .client()
-        .await?
-        .request::<M>(&params, context.common.timeout)
-        .await
+async fn request<M: Method, H: Host>(context: &Context<H>, params: M::Params) -> Result<M::Answer, Failure> {
+    context.client().await?.request::<M>(&params, context.common.timeout).await
 }
 
 /// The key of a change that was given none: what is repeated on the way must be known to be the same.
 fn random_key() -> Result<String, Failure> {
     let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|error| {
-        Failure::new(
-            Code::Failed,
-            format!("no randomness from the system: {error}"),
-        )
-    })?;
+    getrandom::fill(&mut random)
+        .map_err(|error| Failure::new(Code::Failed, format!("no randomness from the system: {error}")))?;
     Ok(data_encoding::HEXLOWER.encode(&random))
 }
 
@@ -129,21 +118,13 @@ impl Freshness {
 
 /// Asks for a list that the edge answers from its document: its rows, told when they are stale. Stale rows say so
 /// themselves too, because an array has no place for it.
-async fn rows<H: Host>(
-    context: &Context<H>,
-    method: &str,
-    collection: &str,
-) -> Result<Vec<Value>, Failure> {
+async fn rows<H: Host>(context: &Context<H>, method: &str, collection: &str) -> Result<Vec<Value>, Failure> {
     let mut client = context.client().await?;
-    let answer = client
-        .call(method, serde_json::json!({}), context.common.timeout)
-        .await?;
+    let answer = client.call(method, serde_json::json!({}), context.common.timeout).await?;
     read_rows(answer, collection).ok_or_else(|| {
         Failure::new(
             Code::Failed,
-            format!(
-                "the answer to {method} has no {collection}: is the other side another version?"
-            ),
+            format!("the answer to {method} has no {collection}: is the other side another version?"),
         )
     })
 }
@@ -183,10 +164,7 @@ fn cell(row: &Value, field: &str) -> String {
 
 /// A round trip as a person reads it; `-` when there is none.
 fn milliseconds(microseconds: Option<u64>) -> String {
-    microseconds.map_or_else(
-        || "-".to_owned(),
-        |rtt| format!("{}.{} ms", rtt / 1000, rtt % 1000 / 100),
-    )
+    microseconds.map_or_else(|| "-".to_owned(), |rtt| format!("{}.{} ms", rtt / 1000, rtt % 1000 / 100))
 }
 
 /// A field that is a time, as how long ago it was.

@@ -17,10 +17,7 @@ use crate::paths::{Endpoint, Whose};
 /// machine that is served here now; one that goes away is said to, and ends nothing but itself.
 pub(super) async fn watch<H: Host>(context: &Context<H>, jsonl: bool) -> Outcome {
     let endpoints = if context.common.all_machines {
-        let mut all = vec![Endpoint {
-            path: context.paths.daemon_socket()?,
-            whose: Whose::OwnDaemon,
-        }];
+        let mut all = vec![Endpoint { path: context.paths.daemon_socket()?, whose: Whose::OwnDaemon }];
         for daemon in context.host.known_daemons()? {
             if let Ok(name) = daemon.name.parse() {
                 all.push(super::known::endpoint(context, &name)?);
@@ -41,9 +38,7 @@ pub(super) async fn watch<H: Host>(context: &Context<H>, jsonl: bool) -> Outcome
         tokio::spawn(async move {
             let failure = async {
                 let client = LocalClient::connect(&endpoint).await?;
-                let mut stream = client
-                    .stream("notification.watch", &json!({}), timeout)
-                    .await?;
+                let mut stream = client.stream("notification.watch", &json!({}), timeout).await?;
                 loop {
                     let (method, params) = stream.next().await?;
                     if method == "notification.alert" && sender.send(Ok(params)).await.is_err() {
@@ -86,6 +81,5 @@ pub(super) async fn watch<H: Host>(context: &Context<H>, jsonl: bool) -> Outcome
             return Ok(Said::Exit(0));
         }
     }
-    Err(last
-        .unwrap_or_else(|| Failure::new(Code::Unreachable, "no machine is served here any more")))
+    Err(last.unwrap_or_else(|| Failure::new(Code::Unreachable, "no machine is served here any more")))
 }

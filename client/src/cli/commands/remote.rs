@@ -12,8 +12,8 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::DeviceId;
 use keepline_protocol::invitation::Invitation;
 use keepline_protocol::registry::method::{
-    RemoteApprove, RemoteConnections, RemoteDeny, RemoteDevices, RemoteInvite, RemotePending,
-    RemoteRevoke, RemoteRotateKey, RemoteScope,
+    RemoteApprove, RemoteConnections, RemoteDeny, RemoteDevices, RemoteInvite, RemotePending, RemoteRevoke,
+    RemoteRotateKey, RemoteScope,
 };
 use keepline_protocol::scope::Scopes;
 use serde_json::json;
@@ -40,10 +40,7 @@ pub(super) async fn invite<H: Host>(context: &Context<H>, invite: Invite) -> Out
         routes: (!invite.routes.is_empty()).then_some(invite.routes),
         scopes: invite.scopes.map(Scopes::names),
     };
-    let written = match client
-        .request::<RemoteInvite>(&params, context.common.timeout)
-        .await
-    {
+    let written = match client.request::<RemoteInvite>(&params, context.common.timeout).await {
         Ok(invited) => file
             .write_all(invited.file.as_bytes())
             .and_then(|()| file.sync_all())
@@ -77,22 +74,14 @@ fn names_no_way(file: &str) -> bool {
 }
 
 fn create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn create_here() -> Result<(PathBuf, File), Failure> {
     loop {
         let mut random = [0; 4];
-        getrandom::fill(&mut random).map_err(|error| {
-            Failure::new(
-                Code::Failed,
-                format!("no randomness from the system: {error}"),
-            )
-        })?;
+        getrandom::fill(&mut random)
+            .map_err(|error| Failure::new(Code::Failed, format!("no randomness from the system: {error}")))?;
         let name = data_encoding::HEXLOWER.encode(&random);
         let path = PathBuf::from(format!("./keepline-invite-{name}.txt"));
         match create(&path) {
@@ -105,10 +94,7 @@ fn create_here() -> Result<(PathBuf, File), Failure> {
 
 fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     let message = if error.kind() == ErrorKind::AlreadyExists {
-        format!(
-            "{} exists and is not overwritten: choose another --out",
-            path.display()
-        )
+        format!("{} exists and is not overwritten: choose another --out", path.display())
     } else {
         format!("cannot write {}: {error}", path.display())
     };
@@ -116,9 +102,7 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
-    let pending = request::<RemotePending, H>(context, Empty {})
-        .await?
-        .pending;
+    let pending = request::<RemotePending, H>(context, Empty {}).await?.pending;
     if context.common.json {
         return Ok(Said::Data(json_line(&pending)?));
     }
@@ -127,25 +111,14 @@ pub(super) async fn pending<H: Host>(context: &Context<H>) -> Outcome {
         .into_iter()
         .zip(ids)
         .map(|(device, id)| {
-            vec![
-                id,
-                device.name,
-                device.fingerprint,
-                age(now_ms(), device.since),
-                device.scopes.join(","),
-            ]
+            vec![id, device.name, device.fingerprint, age(now_ms(), device.since), device.scopes.join(",")]
         })
         .collect();
-    Ok(Said::Data(table(
-        &["ID", "NAME", "FINGERPRINT", "SINCE", "SCOPES"],
-        &rows,
-    )))
+    Ok(Said::Data(table(&["ID", "NAME", "FINGERPRINT", "SINCE", "SCOPES"], &rows)))
 }
 
 pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
-    let devices = request::<RemoteDevices, H>(context, Empty {})
-        .await?
-        .devices;
+    let devices = request::<RemoteDevices, H>(context, Empty {}).await?.devices;
     if context.common.json {
         return Ok(Said::Data(json_line(&devices)?));
     }
@@ -162,16 +135,11 @@ pub(super) async fn devices<H: Host>(context: &Context<H>) -> Outcome {
             vec![id, device.name, device.state, since, scopes]
         })
         .collect();
-    Ok(Said::Data(table(
-        &["DEVICE", "NAME", "STATE", "SINCE", "SCOPES"],
-        &rows,
-    )))
+    Ok(Said::Data(table(&["DEVICE", "NAME", "STATE", "SINCE", "SCOPES"], &rows)))
 }
 
 pub(super) async fn connections<H: Host>(context: &Context<H>) -> Outcome {
-    let connections = request::<RemoteConnections, H>(context, Empty {})
-        .await?
-        .connections;
+    let connections = request::<RemoteConnections, H>(context, Empty {}).await?.connections;
     if context.common.json {
         return Ok(Said::Data(json_line(&connections)?));
     }
@@ -184,18 +152,14 @@ pub(super) async fn connections<H: Host>(context: &Context<H>) -> Outcome {
                 link.name,
                 link.state,
                 age(now_ms(), link.since),
-                link.lease_ms
-                    .map_or_else(|| "-".to_owned(), |left| format!("{}s", left / 1000)),
+                link.lease_ms.map_or_else(|| "-".to_owned(), |left| format!("{}s", left / 1000)),
                 milliseconds(link.rtt_us),
                 link.peer,
                 device,
             ]
         })
         .collect();
-    Ok(Said::Data(table(
-        &["NAME", "STATE", "SINCE", "LEASE", "RTT", "PEER", "DEVICE"],
-        &rows,
-    )))
+    Ok(Said::Data(table(&["NAME", "STATE", "SINCE", "LEASE", "RTT", "PEER", "DEVICE"], &rows)))
 }
 
 /// The shortest starts of ids, of eight digits at least, that tell those that are listed apart.
@@ -208,9 +172,7 @@ pub(super) fn short_ids(ids: impl Iterator<Item = DeviceId>) -> Vec<String> {
         let starts: BTreeSet<&str> = ids.iter().map(|id| &id[..length]).collect();
         starts.len()
     };
-    let length = (head + DIGITS..longest)
-        .find(|length| different(*length) == different(longest))
-        .unwrap_or(longest);
+    let length = (head + DIGITS..longest).find(|length| different(*length) == different(longest)).unwrap_or(longest);
     ids.iter_mut().for_each(|id| id.truncate(length));
     ids
 }
@@ -230,11 +192,7 @@ pub(super) async fn revoke<H: Host>(context: &Context<H>, device: String) -> Out
     said(context, &changed)
 }
 
-pub(super) async fn scope<H: Host>(
-    context: &Context<H>,
-    device: String,
-    scopes: Scopes,
-) -> Outcome {
+pub(super) async fn scope<H: Host>(context: &Context<H>, device: String, scopes: Scopes) -> Outcome {
     let scopes = scopes.names();
     let params = DeviceScopes { device, scopes };
     let changed = request::<RemoteScope, H>(context, params).await?;
@@ -270,10 +228,7 @@ mod tests {
             DeviceId::from_bytes(bytes)
         };
         assert_eq!(short_ids([id(1)].into_iter()), ["dev_07070707"]);
-        assert_eq!(
-            short_ids([id(1), id(2)].into_iter()),
-            ["dev_070707070701", "dev_070707070702"]
-        );
+        assert_eq!(short_ids([id(1), id(2)].into_iter()), ["dev_070707070701", "dev_070707070702"]);
         // A device may have several links.
         assert_eq!(short_ids([id(1), id(1)].into_iter())[1], "dev_07070707");
         assert!(short_ids(std::iter::empty()).is_empty());

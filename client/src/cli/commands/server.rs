@@ -32,11 +32,7 @@ pub(super) async fn status<H: Host>(context: &Context<H>) -> Outcome {
         value["serving"] = true.into();
         return Ok(Said::Data(json_line(&value)?));
     }
-    let listeners = if status.listeners.is_empty() {
-        "none".to_owned()
-    } else {
-        status.listeners.join(", ")
-    };
+    let listeners = if status.listeners.is_empty() { "none".to_owned() } else { status.listeners.join(", ") };
     let rows: Vec<Vec<String>> = [
         ("version", status.version),
         ("generation", status.generation.to_string()),
@@ -49,16 +45,11 @@ pub(super) async fn status<H: Host>(context: &Context<H>) -> Outcome {
     .into_iter()
     .map(|(name, value)| vec![name.to_owned(), value])
     .collect();
-    Ok(Said::Data(table(
-        &["serving", &format!("pid {}", status.pid)],
-        &rows,
-    )))
+    Ok(Said::Data(table(&["serving", &format!("pid {}", status.pid)], &rows)))
 }
 
 pub(super) async fn audit<H: Host>(context: &Context<H>, device: Option<String>) -> Outcome {
-    let entries = request::<ServerAudit, H>(context, AuditQuery { device })
-        .await?
-        .entries;
+    let entries = request::<ServerAudit, H>(context, AuditQuery { device }).await?.entries;
     if context.common.json {
         return Ok(Said::Data(json_line(&entries)?));
     }
@@ -80,9 +71,7 @@ pub(super) async fn audit<H: Host>(context: &Context<H>, device: Option<String>)
             ]
         })
         .collect();
-    let head = [
-        "AGO", "EVENT", "DEVICE", "DETAIL", "REVISION", "COUNT", "PEER",
-    ];
+    let head = ["AGO", "EVENT", "DEVICE", "DETAIL", "REVISION", "COUNT", "PEER"];
     Ok(Said::Data(table(&head, &rows)))
 }
 
@@ -90,10 +79,7 @@ pub(super) async fn audit<H: Host>(context: &Context<H>, device: Option<String>)
 pub(super) async fn stop<H: Host>(context: &Context<H>) -> Outcome {
     let endpoint = context.endpoint()?;
     let mut client = LocalClient::connect(&endpoint).await?;
-    match client
-        .request::<ServerStop>(&Empty {}, context.common.timeout)
-        .await
-    {
+    match client.request::<ServerStop>(&Empty {}, context.common.timeout).await {
         // A daemon that is quick to end takes its answer with it; whether it ended is seen below.
         Ok(Empty {}) => {}
         Err(failure) if failure.code == Code::OutcomeUnknown => {}
@@ -106,22 +92,12 @@ pub(super) async fn stop<H: Host>(context: &Context<H>) -> Outcome {
                 tokio::time::sleep(STOP_POLL).await;
             }
         };
-        if tokio::time::timeout(context.common.timeout, gone)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(context.common.timeout, gone).await.is_err() {
             return Err(Failure::new(
                 Code::Timeout,
-                format!(
-                    "the daemon was told to stop and still serves {}",
-                    clean(&endpoint.path.to_string_lossy())
-                ),
+                format!("the daemon was told to stop and still serves {}", clean(&endpoint.path.to_string_lossy())),
             ));
         }
     }
-    Ok(Said::Data(if context.common.json {
-        json_line(&json!({ "stopped": true }))?
-    } else {
-        String::new()
-    }))
+    Ok(Said::Data(if context.common.json { json_line(&json!({ "stopped": true }))? } else { String::new() }))
 }

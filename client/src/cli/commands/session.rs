@@ -31,12 +31,10 @@ pub(super) async fn snapshot<H: Host>(context: &Context<H>) -> Outcome {
         notifications: Vec<Value>,
     }
     let snapshot = request::<SessionSnapshot, H>(context, Empty {}).await?;
-    let document: Document = snapshot.document.parse().map_err(|error| {
-        Failure::new(
-            Code::Failed,
-            format!("the session's document cannot be read: {error}"),
-        )
-    })?;
+    let document: Document = snapshot
+        .document
+        .parse()
+        .map_err(|error| Failure::new(Code::Failed, format!("the session's document cannot be read: {error}")))?;
     if let Some(freshness) = &document.freshness {
         freshness.tell();
     }
@@ -67,11 +65,7 @@ pub(super) async fn snapshot<H: Host>(context: &Context<H>) -> Outcome {
 /// Prints changes until the other side goes away or nobody reads them.
 pub(super) async fn events<H: Host>(context: &Context<H>, events: Events) -> Outcome {
     let as_json = events.jsonl || context.common.json;
-    let (started, mut stream) = context
-        .client()
-        .await?
-        .events(events.since, context.common.timeout)
-        .await?;
+    let (started, mut stream) = context.client().await?.events(events.since, context.common.timeout).await?;
     if let (Some(reason), Some(document)) = (started.reset, started.document)
         && !print::stdout(&reset_line(&reason, document.as_str(), as_json))?
     {
@@ -81,9 +75,7 @@ pub(super) async fn events<H: Host>(context: &Context<H>, events: Events) -> Out
         let line = match stream.next().await? {
             SessionEvent::Delta(delta) if as_json => format!("{}\n", delta.get()),
             SessionEvent::Delta(delta) => delta_lines(&delta),
-            SessionEvent::Reset { reason, document } => {
-                reset_line(&reason, document.get(), as_json)
-            }
+            SessionEvent::Reset { reason, document } => reset_line(&reason, document.get(), as_json),
         };
         if !print::stdout(&line)? {
             return Ok(Said::Exit(0));
@@ -103,19 +95,11 @@ fn reset_line(reason: &str, document: &str, as_json: bool) -> String {
 fn delta_lines(delta: &RawValue) -> String {
     let delta: Value = serde_json::from_str(delta.get()).unwrap_or_default();
     let mut lines = String::new();
-    for change in delta
-        .get("changes")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let name =
-            change
-                .get("row")
-                .map_or_else(String::new, |row| match cell(row, "name").as_str() {
-                    "-" => String::new(),
-                    name => format!(" {name}"),
-                });
+    for change in delta.get("changes").and_then(Value::as_array).into_iter().flatten() {
+        let name = change.get("row").map_or_else(String::new, |row| match cell(row, "name").as_str() {
+            "-" => String::new(),
+            name => format!(" {name}"),
+        });
         let line = format!(
             "{} {} {} {}{name}",
             cell(&delta, "revision"),

@@ -15,12 +15,7 @@ struct Session(Map<String, Value>);
 
 impl Session {
     fn rows(&self, collection: &str) -> Vec<&Value> {
-        self.0
-            .get(collection)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .collect()
+        self.0.get(collection).and_then(Value::as_array).into_iter().flatten().collect()
     }
 
     fn those(&self, collection: &str, field: &str, id: &Value) -> Vec<&Value> {
@@ -37,9 +32,7 @@ impl Session {
     }
 
     fn workspace(&self, row: &Value) -> Value {
-        let screens = self
-            .those("screens", "workspace_id", &row["id"])
-            .into_iter();
+        let screens = self.those("screens", "workspace_id", &row["id"]).into_iter();
         let screens = screens.map(|screen| {
             let panes = self.those("panes", "screen_id", &screen["id"]).into_iter();
             let panes = panes.map(|pane| {
@@ -59,9 +52,7 @@ impl Session {
 
     fn detached(&self) -> Vec<&Value> {
         let mut rows = self.rows("terminals");
-        rows.retain(|row| {
-            row["tab_ids"].as_array().is_none_or(Vec::is_empty) && row["lifecycle"] != "ended"
-        });
+        rows.retain(|row| row["tab_ids"].as_array().is_none_or(Vec::is_empty) && row["lifecycle"] != "ended");
         rows
     }
 }
@@ -69,10 +60,7 @@ impl Session {
 pub(super) async fn tree<H: Host>(context: &Context<H>, only: Option<String>) -> Outcome {
     let snapshot = request::<SessionSnapshot, H>(context, Empty {}).await?;
     let unreadable = |error: serde_json::Error| {
-        Failure::new(
-            Code::Failed,
-            format!("the session's document cannot be read: {error}"),
-        )
+        Failure::new(Code::Failed, format!("the session's document cannot be read: {error}"))
     };
     let mut document: Map<String, Value> = snapshot.document.parse().map_err(unreadable)?;
     for rows in document.values_mut() {
@@ -95,15 +83,8 @@ pub(super) async fn tree<H: Host>(context: &Context<H>, only: Option<String>) ->
     }
     let machine = context.common.machine.as_ref();
     let machine = machine.map_or("local", |machine| machine.as_str());
-    let workspaces: Vec<_> = workspaces
-        .into_iter()
-        .map(|row| session.workspace(row))
-        .collect();
-    let detached = if only.is_some() {
-        Vec::new()
-    } else {
-        session.detached()
-    };
+    let workspaces: Vec<_> = workspaces.into_iter().map(|row| session.workspace(row)).collect();
+    let detached = if only.is_some() { Vec::new() } else { session.detached() };
     Ok(Said::Data(if context.common.json {
         json_line(&json!({
             "machine": machine, "workspaces": workspaces, "detached": detached, "freshness": freshness,
@@ -145,10 +126,7 @@ fn drawn(machine: &str, workspaces: &[Value], detached: &[&Value]) -> String {
         lines.push("  (detached)".to_owned());
         lines.extend(detached.iter().map(|row| terminal_line(row, None, 2)));
     }
-    lines
-        .iter()
-        .map(|line| clean(line).into_owned() + "\n")
-        .collect()
+    lines.iter().map(|line| clean(line).into_owned() + "\n").collect()
 }
 
 fn held<'a>(row: &'a Value, name: &str) -> &'a [Value] {

@@ -46,10 +46,7 @@ impl Daemon {
         let mut daemon = Daemon {
             generation: Generation::from_bytes([0; 16]),
             states: HashMap::new(),
-            graph: COLLECTIONS
-                .iter()
-                .map(|(_, name)| ((*name).to_owned(), BTreeMap::new()))
-                .collect(),
+            graph: COLLECTIONS.iter().map(|(_, name)| ((*name).to_owned(), BTreeMap::new())).collect(),
             revision: 0,
             deltas: Vec::new(),
             ids: 0,
@@ -59,8 +56,7 @@ impl Daemon {
     }
 
     fn remember(&mut self) {
-        self.states
-            .insert((self.generation, self.revision), self.graph.clone());
+        self.states.insert((self.generation, self.revision), self.graph.clone());
     }
 
     fn restart(&mut self, rng: &mut Rng) {
@@ -71,10 +67,7 @@ impl Daemon {
     }
 
     fn cursor(&self) -> Cursor {
-        Cursor {
-            generation: self.generation,
-            revision: self.revision,
-        }
+        Cursor { generation: self.generation, revision: self.revision }
     }
 
     fn snapshot(&self) -> String {
@@ -117,32 +110,19 @@ impl Daemon {
         let none = json!({});
         match rng.u8(..if newer { 9 } else { 8 }) {
             0 => {
-                let ids =
-                    ["workspace", "screen", "pane", "tab", "terminal"].map(|kind| self.id(kind));
+                let ids = ["workspace", "screen", "pane", "tab", "terminal"].map(|kind| self.id(kind));
                 let [workspace, screen, pane, tab, terminal] = &ids;
                 let leaf = json!({"type": "leaf", "pane_id": pane});
                 self.commit(&[
-                    upsert(
-                        "workspace",
-                        json!({"id": workspace, "name": name, "index": self.ids}),
-                    ),
+                    upsert("workspace", json!({"id": workspace, "name": name, "index": self.ids})),
                     upsert(
                         "screen",
                         json!({"id": screen, "workspace_id": workspace, "layout": leaf, "index": 0,
                         "focused_pane_id": pane, "zoomed_pane_id": null}),
                     ),
-                    upsert(
-                        "pane",
-                        json!({"id": pane, "screen_id": screen, "active_tab_id": tab, "index": 0}),
-                    ),
-                    upsert(
-                        "terminal",
-                        json!({"id": terminal, "tab_ids": [tab], "name": name, "index": self.ids}),
-                    ),
-                    upsert(
-                        "tab",
-                        json!({"id": tab, "pane_id": pane, "terminal_id": terminal, "index": 0}),
-                    ),
+                    upsert("pane", json!({"id": pane, "screen_id": screen, "active_tab_id": tab, "index": 0})),
+                    upsert("terminal", json!({"id": terminal, "tab_ids": [tab], "name": name, "index": self.ids})),
+                    upsert("tab", json!({"id": tab, "pane_id": pane, "terminal_id": terminal, "index": 0})),
                 ]);
                 let value = json!({"workspace": workspace, "screen": screen, "pane": pane, "tab": tab,
                     "terminal": terminal});
@@ -154,44 +134,26 @@ impl Daemon {
                 pane["active_tab_id"] = json!(tab);
                 terminal["tab_ids"].as_array_mut().unwrap().push(json!(tab));
                 let row = json!({"id": tab, "pane_id": pane["id"], "terminal_id": terminal["id"], "index": 1});
-                self.commit(&[
-                    upsert("tab", row),
-                    upsert("terminal", terminal),
-                    upsert("pane", pane),
-                ]);
+                self.commit(&[upsert("tab", row), upsert("terminal", terminal), upsert("pane", pane)]);
                 Some(("tab.new", none, json!({ "tab": tab })))
             }
             2 => {
                 let tab = self.some(rng, "tabs")?;
                 let id = tab["id"].as_str().unwrap();
                 let mut pane = self.graph["panes"][tab["pane_id"].as_str().unwrap()].clone();
-                let mut terminal =
-                    self.graph["terminals"][tab["terminal_id"].as_str().unwrap()].clone();
+                let mut terminal = self.graph["terminals"][tab["terminal_id"].as_str().unwrap()].clone();
                 if pane["active_tab_id"] == id {
                     pane["active_tab_id"] = Value::Null;
                 }
-                terminal["tab_ids"]
-                    .as_array_mut()
-                    .unwrap()
-                    .retain(|tab| tab != id);
-                self.commit(&[
-                    upsert("pane", pane),
-                    upsert("terminal", terminal),
-                    delete("tab", id),
-                ]);
+                terminal["tab_ids"].as_array_mut().unwrap().retain(|tab| tab != id);
+                self.commit(&[upsert("pane", pane), upsert("terminal", terminal), delete("tab", id)]);
                 Some(("tab.close", none, json!({ "tab": id })))
             }
             3 => {
                 let screen = self.some(rng, "screens")?;
                 let mut changes = Vec::new();
-                for pane in self.graph["panes"]
-                    .values()
-                    .filter(|pane| pane["screen_id"] == screen["id"])
-                {
-                    for tab in self.graph["tabs"]
-                        .values()
-                        .filter(|tab| tab["pane_id"] == pane["id"])
-                    {
+                for pane in self.graph["panes"].values().filter(|pane| pane["screen_id"] == screen["id"]) {
+                    for tab in self.graph["tabs"].values().filter(|tab| tab["pane_id"] == pane["id"]) {
                         changes.push(delete("tab", tab["id"].as_str().unwrap()));
                     }
                     changes.push(delete("pane", pane["id"].as_str().unwrap()));
@@ -247,16 +209,13 @@ impl Daemon {
 
     /// The answer to `session.events`, and the deltas that follow at once.
     fn events(&self, since: Option<Cursor>) -> VecDeque<Event> {
-        let known = since
-            .filter(|since| since.generation == self.generation && since.revision <= self.revision);
+        let known = since.filter(|since| since.generation == self.generation && since.revision <= self.revision);
         match known {
             None => VecDeque::from([Event::Started(Some(self.snapshot()))]),
             Some(since) => {
                 let behind = &self.deltas[usize::try_from(since.revision).unwrap()..];
                 let behind = behind.iter().cloned().map(Event::Delta);
-                std::iter::once(Event::Started(None))
-                    .chain(behind)
-                    .collect()
+                std::iter::once(Event::Started(None)).chain(behind).collect()
             }
         }
     }
@@ -318,11 +277,7 @@ impl World {
         {
             let number = self.replica.sent(method, "key".to_owned());
             let written = Written::new(method, &params, &value, self.daemon.cursor());
-            self.answers.push(Answer {
-                number,
-                written,
-                contradicted: false,
-            });
+            self.answers.push(Answer { number, written, contradicted: false });
         }
     }
 
@@ -337,10 +292,7 @@ impl World {
         let answer = self.answers.swap_remove(at);
         let answered = self.replica.answered(answer.number, Some(answer.written));
         if let Err(error) = answered {
-            assert!(
-                answer.contradicted,
-                "an honest state contradicts nothing: {error}"
-            );
+            assert!(answer.contradicted, "an honest state contradicts nothing: {error}");
             self.step = self.replica.refused(self.now, &error);
             assert_ne!(self.replica.phase(), Phase::Healthy);
         }
@@ -400,9 +352,10 @@ impl World {
             return;
         };
         let (generation, revision) = (delta["generation"].clone(), delta["revision"].clone());
-        let answer = self.answers.iter_mut().find(|answer| {
-            json!(answer.written.receipt) == json!({"generation": generation, "revision": revision})
-        });
+        let answer = self
+            .answers
+            .iter_mut()
+            .find(|answer| json!(answer.written.receipt) == json!({"generation": generation, "revision": revision}));
         if let Some(answer) = answer {
             delta["changes"] = json!([]);
             *text = delta.to_string();
@@ -430,8 +383,7 @@ impl World {
         if matches!(event, Event::Started(Some(_))) && self.step == Step::Follow {
             self.deceived = false;
         } else if before != after {
-            let lied =
-                |answer: &Answer| answer.contradicted && Some(answer.written.receipt) == after;
+            let lied = |answer: &Answer| answer.contradicted && Some(answer.written.receipt) == after;
             // No sign of it shows until the receipt is known; once another delta is there it would never show.
             if let Some(at) = self.answers.iter().position(lied) {
                 self.deceived |= !self.is_true();
@@ -532,13 +484,7 @@ fn run(seed: u64) -> u32 {
         }
         if world.replica.phase() == Phase::Exhausted {
             exhausted += 1;
-            assert!(
-                world
-                    .replica
-                    .reason()
-                    .unwrap()
-                    .contains("the next link starts anew")
-            );
+            assert!(world.replica.reason().unwrap().contains("the next link starts anew"));
             world.relink();
         }
         world.drive();
@@ -556,12 +502,7 @@ fn run(seed: u64) -> u32 {
     }
     world.calm();
     // Losing the last delta shows only with the next one.
-    assert!(
-        world.converged(),
-        "{:?} {:?}",
-        world.replica.phase(),
-        world.replica.reason()
-    );
+    assert!(world.converged(), "{:?} {:?}", world.replica.phase(), world.replica.reason());
     world.check();
     assert!(!world.deceived, "a lie outlived its receipt");
     exhausted
@@ -578,12 +519,8 @@ fn what_is_shown_is_a_state_that_the_daemon_had_and_it_converges_or_says_why_not
     let mut exhausted = 0;
     for seed in seeds.clone() {
         let outcome = std::panic::catch_unwind(|| run(seed));
-        exhausted +=
-            outcome.unwrap_or_else(|_| panic!("seed {seed}: KEEPLINE_SEEDS={seed}..{}", seed + 1));
+        exhausted += outcome.unwrap_or_else(|_| panic!("seed {seed}: KEEPLINE_SEEDS={seed}..{}", seed + 1));
     }
     println!("seeds {seeds:?}: exhausted {exhausted} times");
-    assert!(
-        exhausted > 0 || seeds.end - seeds.start < 40,
-        "the worst was never tried"
-    );
+    assert!(exhausted > 0 || seeds.end - seeds.start < 40, "the worst was never tried");
 }

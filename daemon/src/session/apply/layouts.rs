@@ -75,10 +75,7 @@ impl Graph {
             active: active == Some(screen.id),
             layout: self.saved(screen, &screen.layout),
         });
-        let saved = Saved {
-            name: row.map(|row| row.name.clone()),
-            screens: screens.collect(),
-        };
+        let saved = Saved { name: row.map(|row| row.name.clone()), screens: screens.collect() };
         Json::of(&saved).map_err(|error| Failure::new(Code::Internal, error.to_string()))
     }
 
@@ -97,12 +94,7 @@ impl Graph {
                     tabs: tabs.collect(),
                 }
             }
-            Layout::Split {
-                direction,
-                ratio,
-                first,
-                second,
-            } => SavedLayout::Split {
+            Layout::Split { direction, ratio, first, second } => SavedLayout::Split {
                 direction: *direction,
                 ratio: *ratio,
                 first: Box::new(self.saved(screen, first)),
@@ -114,10 +106,7 @@ impl Graph {
 
 impl Draft<'_> {
     pub(super) fn layout_apply(&mut self, apply: &LayoutApply) -> Result<Path, Failure> {
-        let saved: Saved = apply
-            .layout
-            .parse()
-            .map_err(|error| invalid(format!("this is no layout: {error}")))?;
+        let saved: Saved = apply.layout.parse().map_err(|error| invalid(format!("this is no layout: {error}")))?;
         let workspace = match &apply.workspace {
             Some(workspace) => self.graph.resolve::<WorkspaceRow>(workspace)?,
             None => self.new_workspace(saved.name.as_deref())?,
@@ -145,56 +134,30 @@ impl Draft<'_> {
             }
         }
         self.edit::<WorkspaceRow>(workspace, |row| row.active_screen_id = active)?;
-        Ok(Path {
-            workspace: Some(workspace),
-            screen: active,
-            ..Path::default()
-        })
+        Ok(Path { workspace: Some(workspace), screen: active, ..Path::default() })
     }
 
     /// Makes the panes and tabs of a layout; nothing for one in which nothing is left.
-    fn place(
-        &mut self,
-        screen: ScreenId,
-        layout: SavedLayout,
-        panes: &mut Panes,
-    ) -> Result<Option<Layout>, Failure> {
+    fn place(&mut self, screen: ScreenId, layout: SavedLayout, panes: &mut Panes) -> Result<Option<Layout>, Failure> {
         match layout {
-            SavedLayout::Leaf {
-                focused,
-                zoomed,
-                tabs,
-            } => {
+            SavedLayout::Leaf { focused, zoomed, tabs } => {
                 let pane_id = PaneId::from_bytes(self.fresh.id());
                 let Some(active_tab_id) = self.place_tabs(pane_id, tabs)? else {
                     return Ok(None);
                 };
-                self.put(PaneRow {
-                    id: pane_id,
-                    screen_id: screen,
-                    index: 0,
-                    active_tab_id,
-                })?;
+                self.put(PaneRow { id: pane_id, screen_id: screen, index: 0, active_tab_id })?;
                 panes.count += 1;
                 panes.focused = panes.focused.or(focused.then_some(pane_id));
                 panes.zoomed = panes.zoomed.or(zoomed.then_some(pane_id));
                 Ok(Some(Layout::Leaf { pane_id }))
             }
-            SavedLayout::Split {
-                direction,
-                ratio,
-                first,
-                second,
-            } => {
+            SavedLayout::Split { direction, ratio, first, second } => {
                 let first = self.place(screen, *first, panes)?;
                 let second = self.place(screen, *second, panes)?;
                 Ok(match (first, second) {
-                    (Some(first), Some(second)) => Some(Layout::Split {
-                        direction,
-                        ratio,
-                        first: Box::new(first),
-                        second: Box::new(second),
-                    }),
+                    (Some(first), Some(second)) => {
+                        Some(Layout::Split { direction, ratio, first: Box::new(first), second: Box::new(second) })
+                    }
                     (first, second) => first.or(second),
                 })
             }
@@ -212,13 +175,7 @@ impl Draft<'_> {
                 continue;
             };
             let id = TabId::from_bytes(self.fresh.id());
-            self.put(TabRow {
-                id,
-                pane_id: pane,
-                terminal_id: terminal,
-                name: tab.name,
-                index,
-            })?;
+            self.put(TabRow { id, pane_id: pane, terminal_id: terminal, name: tab.name, index })?;
             self.edit::<TerminalRow>(terminal, |row| row.tab_ids.push(id))?;
             if tab.active || active.is_none() {
                 active = Some(id);

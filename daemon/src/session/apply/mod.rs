@@ -46,19 +46,14 @@ impl Graph {
     /// By code: `Invalid` for a text out of bounds, `NotFound` and `Ambiguous` for a reference, `Gone` for a row that is
     /// not there any more or a terminal that has ended, `TooLarge` for a graph or a row over its bound. Then nothing was
     /// changed.
-    pub fn apply(
-        &mut self,
-        mutation: &Mutation,
-        now_ms: u64,
-        fresh: Fresh,
-    ) -> Result<Applied, Failure> {
+    pub fn apply(&mut self, mutation: &Mutation, now_ms: u64, fresh: Fresh) -> Result<Applied, Failure> {
         let held = self.bytes();
         let mut draft = Draft::new(self, now_ms, fresh);
         let done = draft.run(mutation);
         let limit = match mutation {
-            Mutation::Happened(
-                Happened::Started { .. } | Happened::NotStarted { .. } | Happened::Ended { .. },
-            ) => ROWS_MAX,
+            Mutation::Happened(Happened::Started { .. } | Happened::NotStarted { .. } | Happened::Ended { .. }) => {
+                ROWS_MAX
+            }
             _ => ROWS_MAX - ROWS_RESERVE,
         };
         // What does not grow always fits, or a full graph could not be emptied.
@@ -75,11 +70,7 @@ impl Graph {
 
     /// Ends every terminal that a former daemon left alive, and forgets its clients.
     pub fn restart(&mut self, now_ms: u64) -> Vec<Change> {
-        let live: Vec<_> = self
-            .terminals()
-            .filter(|row| row.lifecycle != Lifecycle::Ended)
-            .map(|row| row.id)
-            .collect();
+        let live: Vec<_> = self.terminals().filter(|row| row.lifecycle != Lifecycle::Ended).map(|row| row.id).collect();
         let clients: Vec<_> = self.all::<ClientRow>().map(|row| row.id).collect();
         let mut draft = Draft::new(self, now_ms, Fresh::new([0; 16]));
         for id in clients {
@@ -87,10 +78,7 @@ impl Graph {
         }
         for id in live {
             // A row too large to be marked (which the bounds exclude) is dropped, as its terminal is gone anyway.
-            if draft
-                .end(id, &Exit::Reason(DAEMON_STOPPED.to_owned()))
-                .is_err()
-            {
+            if draft.end(id, &Exit::Reason(DAEMON_STOPPED.to_owned())).is_err() {
                 draft.close_terminal(id);
             }
         }
@@ -110,13 +98,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(graph: &'a mut Graph, now_ms: u64, fresh: Fresh) -> Self {
-        Draft {
-            graph,
-            now_ms,
-            fresh,
-            changes: Vec::new(),
-            target: None,
-        }
+        Draft { graph, now_ms, fresh, changes: Vec::new(), target: None }
     }
 
     fn run(&mut self, mutation: &Mutation) -> Result<Value, Failure> {
@@ -193,11 +175,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives rows their places in this order.
-    fn number<M: Model>(
-        &mut self,
-        order: &[M::Id],
-        place: fn(&mut M) -> &mut u64,
-    ) -> Result<(), Failure> {
+    fn number<M: Model>(&mut self, order: &[M::Id], place: fn(&mut M) -> &mut u64) -> Result<(), Failure> {
         for (index, id) in (0..).zip(order) {
             self.edit::<M>(*id, |row| *place(row) = index)?;
         }
@@ -222,8 +200,7 @@ impl<'a> Draft<'a> {
                 continue;
             }
             let Some(oldest) = self.graph.oldest_ended(self.target) else {
-                let message =
-                    "the session holds as much as it may; close workspaces or terminals first";
+                let message = "the session holds as much as it may; close workspaces or terminals first";
                 return Err(Failure::new(Code::TooLarge, message));
             };
             self.close_terminal(oldest);
@@ -250,20 +227,14 @@ impl<'a> Draft<'a> {
 
     /// The place behind every row of a kind.
     fn next_index(&self, kind: Kind) -> u64 {
-        let rows = self
-            .graph
-            .rows()
-            .filter(|stored| stored.row.id().kind() == kind);
+        let rows = self.graph.rows().filter(|stored| stored.row.id().kind() == kind);
         rows.map(|stored| stored.row.index() + 1).max().unwrap_or(0)
     }
 }
 
 /// Where nothing is but this terminal.
 fn only(terminal: &TerminalRow) -> Path {
-    Path {
-        terminal: Some(terminal.id),
-        ..Path::default()
-    }
+    Path { terminal: Some(terminal.id), ..Path::default() }
 }
 
 fn invalid(message: impl Into<String>) -> Failure {
@@ -278,8 +249,5 @@ fn check_text(what: &str, text: &str, limit: usize) -> Result<(), Failure> {
     if text.len() <= limit {
         return Ok(());
     }
-    Err(invalid(format!(
-        "{what} of {} bytes is over {limit}",
-        text.len()
-    )))
+    Err(invalid(format!("{what} of {} bytes is over {limit}", text.len())))
 }

@@ -2,9 +2,7 @@
 
 use std::collections::HashSet;
 
-use keepline_protocol::api::notification::{
-    Marked, NotificationAck, NotificationClear, NotificationPost, Posted,
-};
+use keepline_protocol::api::notification::{Marked, NotificationAck, NotificationClear, NotificationPost, Posted};
 use keepline_protocol::failure::Failure;
 use keepline_protocol::id::NotificationId;
 
@@ -47,10 +45,7 @@ impl Draft<'_> {
             workspace_id: workspace.or(shown_in),
             ..self.blank_notification()
         })?;
-        Ok(Posted {
-            notification,
-            terminal: terminal_id,
-        })
+        Ok(Posted { notification, terminal: terminal_id })
     }
 
     /// A notification that says nothing, to be filled in.
@@ -80,12 +75,8 @@ impl Draft<'_> {
 
     pub(super) fn ack(&mut self, ack: &NotificationAck) -> Result<Marked, Failure> {
         let client = ack.client.as_deref().unwrap_or_default();
-        if !(1..=CLIENT_ID_MAX).contains(&client.len())
-            || !client.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
-        {
-            return Err(invalid(format!(
-                "a client's id is 1 to {CLIENT_ID_MAX} printable ASCII characters"
-            )));
+        if !(1..=CLIENT_ID_MAX).contains(&client.len()) || !client.bytes().all(|b| b.is_ascii_graphic() || b == b' ') {
+            return Err(invalid(format!("a client's id is 1 to {CLIENT_ID_MAX} printable ASCII characters")));
         }
         let marked = self.named(&ack.notifications);
         for id in &marked.notifications {
@@ -103,13 +94,9 @@ impl Draft<'_> {
 
     pub(super) fn clear(&mut self, clear: &NotificationClear) -> Result<Marked, Failure> {
         let terminal = clear.terminal.as_deref();
-        let terminal = terminal
-            .map(|text| self.graph.resolve_terminal(text))
-            .transpose()?;
+        let terminal = terminal.map(|text| self.graph.resolve_terminal(text)).transpose()?;
         let workspace = clear.workspace.as_deref();
-        let workspace = workspace
-            .map(|text| self.graph.resolve::<WorkspaceRow>(text))
-            .transpose()?;
+        let workspace = workspace.map(|text| self.graph.resolve::<WorkspaceRow>(text)).transpose()?;
         let all = terminal.is_none() && workspace.is_none() && clear.notifications.is_none();
         let mut marked = self.named(clear.notifications.as_deref().unwrap_or_default());
         let named: HashSet<NotificationId> = marked.notifications.iter().copied().collect();
@@ -118,9 +105,7 @@ impl Draft<'_> {
                 || workspace.is_some() && row.workspace_id == workspace
         };
         let others = self.graph.all().filter(about).map(|row| row.id);
-        marked
-            .notifications
-            .extend(others.filter(|id| !named.contains(id)));
+        marked.notifications.extend(others.filter(|id| !named.contains(id)));
         for id in &marked.notifications {
             self.remove(RowId::Notification(*id));
         }

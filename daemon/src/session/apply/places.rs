@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use keepline_protocol::api::Path;
 use keepline_protocol::api::layout::{
-    PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, Ratio, ScreenClose,
-    ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew,
-    TabRename, WorkspaceClose, WorkspaceFocus, WorkspaceMove, WorkspaceNew, WorkspaceRename,
+    PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, Ratio, ScreenClose, ScreenFocus, ScreenMove,
+    ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew, TabRename, WorkspaceClose, WorkspaceFocus,
+    WorkspaceMove, WorkspaceNew, WorkspaceRename,
 };
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{PaneId, ScreenId, TabId, TerminalId, WorkspaceId};
@@ -32,10 +32,7 @@ pub(super) enum Spot {
 impl Draft<'_> {
     pub(super) fn workspace_new(&mut self, new: &WorkspaceNew) -> Result<Path, Failure> {
         let workspace = Some(self.new_workspace(new.name.as_deref())?);
-        Ok(Path {
-            workspace,
-            ..Path::default()
-        })
+        Ok(Path { workspace, ..Path::default() })
     }
 
     pub(super) fn new_workspace(&mut self, name: Option<&str>) -> Result<WorkspaceId, Failure> {
@@ -59,11 +56,7 @@ impl Draft<'_> {
     }
 
     fn generated_name(&self) -> String {
-        let taken: HashSet<&str> = self
-            .graph
-            .all::<WorkspaceRow>()
-            .map(|row| row.name.as_str())
-            .collect();
+        let taken: HashSet<&str> = self.graph.all::<WorkspaceRow>().map(|row| row.name.as_str()).collect();
         if taken.is_empty() {
             return "main".to_owned();
         }
@@ -91,12 +84,10 @@ impl Draft<'_> {
 
     /// Where a workspace is looked at: its active screen's focused pane, else a new screen.
     pub(super) fn spot_in(&self, workspace: WorkspaceId) -> Result<Spot, Failure> {
-        Ok(
-            match self.row::<WorkspaceRow>(workspace)?.active_screen_id {
-                Some(screen) => Spot::Pane(self.row::<ScreenRow>(screen)?.focused_pane_id),
-                None => Spot::Screen(workspace, String::new()),
-            },
-        )
+        Ok(match self.row::<WorkspaceRow>(workspace)?.active_screen_id {
+            Some(screen) => Spot::Pane(self.row::<ScreenRow>(screen)?.focused_pane_id),
+            None => Spot::Screen(workspace, String::new()),
+        })
     }
 
     pub(super) fn workspace_rename(&mut self, rename: &WorkspaceRename) -> Result<Path, Failure> {
@@ -129,12 +120,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn close_screens(&mut self, workspace: WorkspaceId) -> Result<(), Failure> {
-        let screens: Vec<_> = self
-            .graph
-            .screens_of(workspace)
-            .iter()
-            .map(|row| row.id)
-            .collect();
+        let screens: Vec<_> = self.graph.screens_of(workspace).iter().map(|row| row.id).collect();
         screens.into_iter().try_for_each(|id| self.close_screen(id))
     }
 
@@ -192,10 +178,7 @@ impl Draft<'_> {
     }
 
     fn screen_path(&self, id: ScreenId) -> Result<Path, Failure> {
-        Ok(Path {
-            screen: Some(id),
-            ..workspace_path(self.row::<ScreenRow>(id)?.workspace_id)
-        })
+        Ok(Path { screen: Some(id), ..workspace_path(self.row::<ScreenRow>(id)?.workspace_id) })
     }
 
     pub(super) fn pane_split(&mut self, split: &PaneSplit) -> Result<Path, Failure> {
@@ -277,9 +260,7 @@ impl Draft<'_> {
         let name = new.name.as_deref().unwrap_or_default();
         check_label(name)?;
         let program = Spot::program(new.cwd.as_ref(), new.size, new.argv.as_ref());
-        let own = new
-            .caller
-            .and_then(|id| self.graph.path_of_terminal(id).pane);
+        let own = new.caller.and_then(|id| self.graph.path_of_terminal(id).pane);
         let spot = match (&new.pane, &new.workspace, own) {
             (Some(pane), None, _) => Spot::Pane(self.graph.resolve_pane(pane)?),
             (Some(_), Some(_), _) => return Err(invalid("name a pane or a workspace, not both")),
@@ -332,26 +313,11 @@ impl Draft<'_> {
     }
 
     /// Shows a terminal in a new tab, which gets the focus.
-    pub(super) fn show(
-        &mut self,
-        spot: Spot,
-        terminal: TerminalId,
-        name: &str,
-    ) -> Result<Path, Failure> {
+    pub(super) fn show(&mut self, spot: Spot, terminal: TerminalId, name: &str) -> Result<Path, Failure> {
         let tab = TabId::from_bytes(self.fresh.id());
         let pane = self.pane_for(spot, tab)?;
-        let index = self
-            .graph
-            .tabs_of(pane)
-            .last()
-            .map_or(0, |row| row.index + 1);
-        self.put(TabRow {
-            id: tab,
-            pane_id: pane,
-            terminal_id: terminal,
-            name: name.to_owned(),
-            index,
-        })?;
+        let index = self.graph.tabs_of(pane).last().map_or(0, |row| row.index + 1);
+        self.put(TabRow { id: tab, pane_id: pane, terminal_id: terminal, name: name.to_owned(), index })?;
         self.edit::<TerminalRow>(terminal, |row| row.tab_ids.push(tab))?;
         self.focus_tab(tab)?;
         Ok(self.graph.path_of_tab(tab))
@@ -375,12 +341,7 @@ impl Draft<'_> {
                 (screen, pane)
             }
         };
-        self.put(PaneRow {
-            id: pane,
-            screen_id: screen,
-            index: 0,
-            active_tab_id: tab,
-        })?;
+        self.put(PaneRow { id: pane, screen_id: screen, index: 0, active_tab_id: tab })?;
         self.number_panes(screen)?;
         Ok(pane)
     }
@@ -477,12 +438,7 @@ impl Draft<'_> {
 
     /// A screen is not in a workspace any more: its neighbour is looked at.
     fn left_by_screen(&mut self, workspace: WorkspaceId, screen: ScreenId) -> Result<(), Failure> {
-        let order: Vec<_> = self
-            .graph
-            .screens_of(workspace)
-            .iter()
-            .map(|row| row.id)
-            .collect();
+        let order: Vec<_> = self.graph.screens_of(workspace).iter().map(|row| row.id).collect();
         self.number::<ScreenRow>(&order, |row| &mut row.index)?;
         self.edit::<WorkspaceRow>(workspace, |row| {
             if row.active_screen_id == Some(screen) {
@@ -498,11 +454,7 @@ impl Draft<'_> {
 }
 
 /// `ids` with `id` at `index`, or last.
-fn reordered<I: PartialEq + Copy>(
-    ids: impl Iterator<Item = I>,
-    id: I,
-    index: Option<u32>,
-) -> Vec<I> {
+fn reordered<I: PartialEq + Copy>(ids: impl Iterator<Item = I>, id: I, index: Option<u32>) -> Vec<I> {
     let mut order: Vec<I> = ids.filter(|other| *other != id).collect();
     let last = order.len();
     let index = index.and_then(|index| usize::try_from(index).ok());
@@ -511,10 +463,7 @@ fn reordered<I: PartialEq + Copy>(
 }
 
 fn workspace_path(id: WorkspaceId) -> Path {
-    Path {
-        workspace: Some(id),
-        ..Path::default()
-    }
+    Path { workspace: Some(id), ..Path::default() }
 }
 
 fn check_workspace_name(name: &str) -> Result<(), Failure> {

@@ -1,8 +1,6 @@
 //! Terminals, and what happens to them.
 
-use keepline_protocol::api::terminal::{
-    TerminalClose, TerminalNew, TerminalRename, TerminalResize,
-};
+use keepline_protocol::api::terminal::{TerminalClose, TerminalNew, TerminalRename, TerminalResize};
 use keepline_protocol::api::{Path, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
@@ -11,13 +9,11 @@ use keepline_protocol::record::Exit;
 use super::places::Spot;
 use super::{Draft, NOT_STARTED, check_label, check_text, cut, invalid, only};
 use crate::bounds::{
-    ARGV_MAX, CWD_MAX, LIVE_TERMINALS_MAX, NOTICES_AT_ONCE, NOTIFICATION_BODY_MAX,
-    NOTIFICATION_TITLE_MAX, REASON_MAX, TITLE_MAX,
+    ARGV_MAX, CWD_MAX, LIVE_TERMINALS_MAX, NOTICES_AT_ONCE, NOTIFICATION_BODY_MAX, NOTIFICATION_TITLE_MAX, REASON_MAX,
+    TITLE_MAX,
 };
 use crate::session::mutation::{Effects, Happened, Notice, Observed};
-use crate::session::rows::{
-    Cells, ClientRow, Kind, Lifecycle, NotificationRow, RowId, TabRow, TerminalRow,
-};
+use crate::session::rows::{Cells, ClientRow, Kind, Lifecycle, NotificationRow, RowId, TabRow, TerminalRow};
 
 /// The size of a terminal that nobody gave one.
 pub(crate) const FIRST_SIZE: Size = Size::cells(80, 24);
@@ -37,9 +33,7 @@ impl Draft<'_> {
     pub(super) fn terminal_new(&mut self, new: &TerminalNew) -> Result<Path, Failure> {
         let spot = match (&new.workspace, new.detached) {
             (Some(_), Some(true)) => {
-                return Err(invalid(
-                    "a terminal is either detached or in a workspace; name one or the other",
-                ));
+                return Err(invalid("a terminal is either detached or in a workspace; name one or the other"));
             }
             (None, Some(true)) => None,
             (workspace, _) => {
@@ -61,11 +55,7 @@ impl Draft<'_> {
     }
 
     /// The terminal that a new place shows: one that lives, or a new one.
-    pub(super) fn shown(
-        &mut self,
-        existing: Option<&str>,
-        program: &Program<'_>,
-    ) -> Result<TerminalId, Failure> {
+    pub(super) fn shown(&mut self, existing: Option<&str>, program: &Program<'_>) -> Result<TerminalId, Failure> {
         let Some(existing) = existing else {
             return self.launch(program);
         };
@@ -81,31 +71,19 @@ impl Draft<'_> {
 
     /// Makes a row, `launching`. What was spawned, or was not, is told by [`Happened`].
     fn launch(&mut self, program: &Program<'_>) -> Result<TerminalId, Failure> {
-        let (cwd, argv) = (
-            program.cwd.unwrap_or_default(),
-            program.argv.unwrap_or_default(),
-        );
+        let (cwd, argv) = (program.cwd.unwrap_or_default(), program.argv.unwrap_or_default());
         check_label(program.name)?;
         check_text("a working directory", cwd, CWD_MAX)?;
         let length: usize = argv.iter().map(String::len).sum();
         if length > ARGV_MAX {
-            return Err(invalid(format!(
-                "a program and its arguments of {length} bytes are over {ARGV_MAX}"
-            )));
+            return Err(invalid(format!("a program and its arguments of {length} bytes are over {ARGV_MAX}")));
         }
-        let live = self
-            .graph
-            .terminals()
-            .filter(|row| row.lifecycle != Lifecycle::Ended)
-            .count();
+        let live = self.graph.terminals().filter(|row| row.lifecycle != Lifecycle::Ended).count();
         if live >= LIVE_TERMINALS_MAX {
-            let message =
-                format!("{live} terminals live already, the most there may be; close one first");
+            let message = format!("{live} terminals live already, the most there may be; close one first");
             return Err(Failure::new(Code::TooLarge, message));
         }
-        let called = argv
-            .first()
-            .map_or("", |program| program.rsplit('/').next().unwrap_or(program));
+        let called = argv.first().map_or("", |program| program.rsplit('/').next().unwrap_or(program));
         let id = TerminalId::from_bytes(self.fresh.id());
         self.put(TerminalRow {
             id,
@@ -163,16 +141,13 @@ impl Draft<'_> {
     fn hide(&mut self, id: TerminalId) {
         let tabs = self.graph.terminal(id).map(|row| row.tab_ids.clone());
         for tab in tabs.unwrap_or_default() {
-            self.close_tab(tab)
-                .expect("a terminal names only tabs that are there, and their rows get no larger");
+            self.close_tab(tab).expect("a terminal names only tabs that are there, and their rows get no larger");
         }
     }
 
     fn check_lives(&self, id: TerminalId) -> Result<(), Failure> {
         match self.graph.terminal(id) {
-            Some(row) if row.lifecycle == Lifecycle::Ended => {
-                Err(Failure::new(Code::Gone, format!("{id} has ended")))
-            }
+            Some(row) if row.lifecycle == Lifecycle::Ended => Err(Failure::new(Code::Gone, format!("{id} has ended"))),
             _ => Ok(()),
         }
     }
@@ -224,9 +199,7 @@ impl Draft<'_> {
     }
 
     fn observed(&mut self, observed: &Observed) -> Result<Path, Failure> {
-        let id = observed
-            .terminal
-            .ok_or_else(|| invalid("nothing was observed"))?;
+        let id = observed.terminal.ok_or_else(|| invalid("nothing was observed"))?;
         self.target = Some(RowId::Terminal(id));
         let mut row = self.row::<TerminalRow>(id)?;
         row.size = observed.size.unwrap_or(row.size);
@@ -254,9 +227,7 @@ impl Draft<'_> {
         for Notice { title, body, level } in &effects.notices[newest..] {
             let workspace_id = self.graph.path_of_terminal(row.id).workspace;
             // A bell that nobody has answered yet rings no louder twice.
-            let rings = |old: &NotificationRow| {
-                old.title == BELL && old.unread && old.terminal_id == Some(row.id)
-            };
+            let rings = |old: &NotificationRow| old.title == BELL && old.unread && old.terminal_id == Some(row.id);
             if title == BELL && self.graph.all().any(rings) {
                 continue;
             }
@@ -297,11 +268,6 @@ impl Spot {
         size: Option<Size>,
         argv: Option<&'a Vec<String>>,
     ) -> Program<'a> {
-        Program {
-            name: "",
-            cwd: cwd.map(String::as_str),
-            size,
-            argv: argv.map(Vec::as_slice),
-        }
+        Program { name: "", cwd: cwd.map(String::as_str), size, argv: argv.map(Vec::as_slice) }
     }
 }

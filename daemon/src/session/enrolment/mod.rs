@@ -24,9 +24,7 @@ use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{DeviceId, InvitationId};
 use keepline_protocol::scope::Scopes;
 
-pub use self::records::{
-    Claimed, DeviceRecord, Edits, InvitationRecord, Standing, device_id, fingerprint,
-};
+pub use self::records::{Claimed, DeviceRecord, Edits, InvitationRecord, Standing, device_id, fingerprint};
 use super::audit::Event;
 use super::reference::{self, cut};
 use crate::bounds::{DEVICES_MAX, INVITATION_KEPT_MS, INVITATION_TTL_MAX_MS, INVITATIONS_MAX};
@@ -122,11 +120,7 @@ impl Enrolment {
         devices: BTreeMap<DeviceId, DeviceRecord>,
         invitations: BTreeMap<InvitationId, InvitationRecord>,
     ) -> Self {
-        Enrolment {
-            devices,
-            invitations,
-            edits: Edits::default(),
-        }
+        Enrolment { devices, invitations, edits: Edits::default() }
     }
 
     /// What changed since the last call.
@@ -138,17 +132,13 @@ impl Enrolment {
     #[must_use]
     pub fn invitation_key(&self, id: InvitationId, now_ms: u64) -> Option<[u8; 32]> {
         let invitation = self.invitations.get(&id)?;
-        (now_ms < invitation.expires_ms.saturating_add(INVITATION_KEPT_MS))
-            .then_some(invitation.key)
+        (now_ms < invitation.expires_ms.saturating_add(INVITATION_KEPT_MS)).then_some(invitation.key)
     }
 
     /// What a device may do; nothing for an unknown one.
     #[must_use]
     pub fn standing(&self, id: DeviceId, now_ms: u64) -> Option<Standing> {
-        self.devices
-            .get(&id)
-            .filter(|device| !device.lapsed(now_ms))
-            .map(|device| device.standing)
+        self.devices.get(&id).filter(|device| !device.lapsed(now_ms)).map(|device| device.standing)
     }
 
     /// What an enrolled device may do by itself, on whatever carrier; nothing for every other one.
@@ -162,27 +152,22 @@ impl Enrolment {
     /// The devices that wait for the owner, oldest first.
     #[must_use]
     pub fn pending(&self, now_ms: u64) -> Vec<PendingDevice> {
-        let waiting =
-            |device: &DeviceRecord| device.standing == Standing::Pending && !device.lapsed(now_ms);
-        let pending = self
-            .sorted(waiting)
-            .into_iter()
-            .map(|(id, device)| PendingDevice {
-                id,
-                device: id,
-                name: device.name.clone(),
-                fingerprint: fingerprint(&device.key),
-                since: device.since_ms,
-                scopes: device.scopes.names(),
-            });
+        let waiting = |device: &DeviceRecord| device.standing == Standing::Pending && !device.lapsed(now_ms);
+        let pending = self.sorted(waiting).into_iter().map(|(id, device)| PendingDevice {
+            id,
+            device: id,
+            name: device.name.clone(),
+            fingerprint: fingerprint(&device.key),
+            since: device.since_ms,
+            scopes: device.scopes.names(),
+        });
         pending.collect()
     }
 
     /// All devices but denied ones, oldest first.
     #[must_use]
     pub fn devices(&self, now_ms: u64) -> Vec<Device> {
-        let listed =
-            |device: &DeviceRecord| device.standing != Standing::Denied && !device.lapsed(now_ms);
+        let listed = |device: &DeviceRecord| device.standing != Standing::Denied && !device.lapsed(now_ms);
         let devices = self.sorted(listed).into_iter().map(|(id, device)| Device {
             device: id,
             name: device.name.clone(),
@@ -203,40 +188,27 @@ impl Enrolment {
         self.sweep(now_ms);
         if !(1..=INVITATION_TTL_MAX_MS).contains(&new.ttl_ms) {
             let days = INVITATION_TTL_MAX_MS / (24 * 3_600_000);
-            return Err(Failure::new(
-                Code::Invalid,
-                format!("an invitation lives 1 second to {days} days"),
-            ));
+            return Err(Failure::new(Code::Invalid, format!("an invitation lives 1 second to {days} days")));
         }
         if self.invitations.len() >= INVITATIONS_MAX {
             let spent = self
                 .invitations
                 .iter()
-                .filter(|(_, invitation)| {
-                    invitation.claimed != Claimed::Open || invitation.expires_ms <= now_ms
-                })
+                .filter(|(_, invitation)| invitation.claimed != Claimed::Open || invitation.expires_ms <= now_ms)
                 .min_by_key(|(_, invitation)| invitation.expires_ms)
                 .map(|(id, _)| *id);
             match spent {
                 Some(id) => self.put_invitation(id, None),
                 None => {
-                    return Err(full(format!(
-                        "{INVITATIONS_MAX} invitations are open; let some be claimed or expire"
-                    )));
+                    return Err(full(format!("{INVITATIONS_MAX} invitations are open; let some be claimed or expire")));
                 }
             }
         }
         // Each open invitation can become a device.
-        let open = self
-            .invitations
-            .values()
-            .filter(|invitation| invitation.claimed == Claimed::Open)
-            .count();
+        let open = self.invitations.values().filter(|invitation| invitation.claimed == Claimed::Open).count();
         while self.devices.len() + open >= DEVICES_MAX {
             if !self.forget_one() {
-                return Err(full(format!(
-                    "{DEVICES_MAX} devices are enrolled or invited; revoke some first"
-                )));
+                return Err(full(format!("{DEVICES_MAX} devices are enrolled or invited; revoke some first")));
             }
         }
         let expires_ms = now_ms + new.ttl_ms;
@@ -265,10 +237,7 @@ impl Enrolment {
 
     fn admit(&self, claim: &Claim, now_ms: u64) -> Result<Admitted, Reason> {
         let id = device_id(&claim.key);
-        let known = self
-            .devices
-            .get(&id)
-            .filter(|device| !device.lapsed(now_ms));
+        let known = self.devices.get(&id).filter(|device| !device.lapsed(now_ms));
         let standing = known.map(|device| device.standing);
         let invited = self.claimable(id, standing, claim, now_ms);
         let admitted = match (standing, invited) {
@@ -309,15 +278,8 @@ impl Enrolment {
             _ => now_ms,
         };
         let name = cut(&claim.name, NAME_MAX).to_owned();
-        let record = DeviceRecord {
-            key: claim.key,
-            name,
-            standing,
-            since_ms,
-            serial: claim.serial,
-            invitation,
-            scopes,
-        };
+        let record =
+            DeviceRecord { key: claim.key, name, standing, since_ms, serial: claim.serial, invitation, scopes };
         let room = known.is_some() || self.devices.len() < DEVICES_MAX || self.forget_one();
         if known.as_ref() != Some(&record) && room {
             self.put_device(id, Some(record));
@@ -329,20 +291,13 @@ impl Enrolment {
     ///
     /// # Errors
     /// [`Code::NotFound`] or [`Code::Ambiguous`] among the devices about which this can be decided.
-    pub fn decide(
-        &mut self,
-        reference: &str,
-        choice: Choice,
-        now_ms: u64,
-    ) -> Result<DeviceChanged, Failure> {
+    pub fn decide(&mut self, reference: &str, choice: Choice, now_ms: u64) -> Result<DeviceChanged, Failure> {
         use Standing::{Denied, Enrolled, Pending, Revoked, Trusted};
         self.sweep(now_ms);
         match choice {
             Choice::Approve => self.change(reference, now_ms, &[Pending], Enrolled),
             Choice::Deny => self.change(reference, now_ms, &[Pending], Denied),
-            Choice::Revoke => {
-                self.change(reference, now_ms, &[Enrolled, Pending, Trusted], Revoked)
-            }
+            Choice::Revoke => self.change(reference, now_ms, &[Enrolled, Pending, Trusted], Revoked),
             Choice::Scopes(scopes) => {
                 let device = self.find(reference, &[Enrolled, Pending])?;
                 let mut record = self.devices[&device].clone();
@@ -362,18 +317,11 @@ impl Enrolment {
         to: Standing,
     ) -> Result<DeviceChanged, Failure> {
         let device = match self.find(reference, from) {
-            Err(missing) if missing.code == Code::NotFound => {
-                self.find(reference, &[to]).map_err(|_| missing)?
-            }
+            Err(missing) if missing.code == Code::NotFound => self.find(reference, &[to]).map_err(|_| missing)?,
             found => found?,
         };
         let state = to.name().to_owned();
-        let Some(mut record) = self
-            .devices
-            .get(&device)
-            .filter(|record| record.standing != to)
-            .cloned()
-        else {
+        let Some(mut record) = self.devices.get(&device).filter(|record| record.standing != to).cloned() else {
             return Ok(DeviceChanged { device, state });
         };
         record.standing = to;
@@ -391,25 +339,15 @@ impl Enrolment {
 
     /// The device of these standings that `reference` means: its id, its unique name, or an unambiguous start of its id
     /// (with or without `dev_`).
-    pub(super) fn find(
-        &self,
-        reference: &str,
-        standings: &[Standing],
-    ) -> Result<DeviceId, Failure> {
-        let among = || {
-            self.devices
-                .iter()
-                .filter(|(_, device)| standings.contains(&device.standing))
-        };
+    pub(super) fn find(&self, reference: &str, standings: &[Standing]) -> Result<DeviceId, Failure> {
+        let among = || self.devices.iter().filter(|(_, device)| standings.contains(&device.standing));
         if let Ok(id) = DeviceId::from_str(reference)
             && among().any(|(known, _)| *known == id)
         {
             return Ok(id);
         }
-        let named: Vec<_> = among()
-            .filter(|(_, device)| device.name == reference)
-            .map(|(id, device)| (*id, &device.name))
-            .collect();
+        let named: Vec<_> =
+            among().filter(|(_, device)| device.name == reference).map(|(id, device)| (*id, &device.name)).collect();
         let kind = match standings {
             [Standing::Pending] => "pending device",
             _ => "device",
@@ -417,14 +355,9 @@ impl Enrolment {
         if !named.is_empty() {
             return reference::only(kind, reference, named);
         }
-        let start = reference
-            .strip_prefix(DeviceId::PREFIX)
-            .unwrap_or(reference);
-        let starts =
-            |id: &DeviceId| !start.is_empty() && HEXLOWER.encode(id.as_bytes()).starts_with(start);
-        let started = among()
-            .filter(|(id, _)| starts(id))
-            .map(|(id, device)| (*id, &device.name));
+        let start = reference.strip_prefix(DeviceId::PREFIX).unwrap_or(reference);
+        let starts = |id: &DeviceId| !start.is_empty() && HEXLOWER.encode(id.as_bytes()).starts_with(start);
+        let started = among().filter(|(id, _)| starts(id)).map(|(id, device)| (*id, &device.name));
         reference::only(kind, reference, started)
     }
 
@@ -456,17 +389,9 @@ impl Enrolment {
     }
 
     fn use_invitation(&mut self, id: InvitationId, device: DeviceId) -> (Standing, Scopes) {
-        let mut invitation = self
-            .invitations
-            .get(&id)
-            .expect("a claimable invitation is known")
-            .clone();
+        let mut invitation = self.invitations.get(&id).expect("a claimable invitation is known").clone();
         invitation.claimed = Claimed::By(device);
-        let standing = if invitation.approval {
-            Standing::Pending
-        } else {
-            Standing::Enrolled
-        };
+        let standing = if invitation.approval { Standing::Pending } else { Standing::Enrolled };
         let scopes = invitation.scopes;
         self.put_invitation(id, Some(invitation));
         (standing, scopes)
@@ -474,21 +399,15 @@ impl Enrolment {
 
     /// Drops what time made void.
     fn sweep(&mut self, now_ms: u64) {
-        let lapsed: Vec<DeviceId> = self
-            .devices
-            .iter()
-            .filter(|(_, device)| device.lapsed(now_ms))
-            .map(|(id, _)| *id)
-            .collect();
+        let lapsed: Vec<DeviceId> =
+            self.devices.iter().filter(|(_, device)| device.lapsed(now_ms)).map(|(id, _)| *id).collect();
         for id in lapsed {
             self.put_device(id, None);
         }
         let forgotten: Vec<InvitationId> = self
             .invitations
             .iter()
-            .filter(|(_, invitation)| {
-                now_ms >= invitation.expires_ms.saturating_add(INVITATION_KEPT_MS)
-            })
+            .filter(|(_, invitation)| now_ms >= invitation.expires_ms.saturating_add(INVITATION_KEPT_MS))
             .map(|(id, _)| *id)
             .collect();
         for id in forgotten {
@@ -504,11 +423,8 @@ impl Enrolment {
             Standing::Revoked => Some(1),
             Standing::Enrolled | Standing::Pending => None,
         };
-        let dropped = self
-            .devices
-            .iter()
-            .filter_map(|(id, device)| Some((rank(device.standing)?, device.since_ms, *id)))
-            .min();
+        let dropped =
+            self.devices.iter().filter_map(|(id, device)| Some((rank(device.standing)?, device.since_ms, *id))).min();
         match dropped {
             Some((_, _, id)) => {
                 self.put_device(id, None);
@@ -519,12 +435,8 @@ impl Enrolment {
     }
 
     fn sorted(&self, keep: impl Fn(&DeviceRecord) -> bool) -> Vec<(DeviceId, &DeviceRecord)> {
-        let mut devices: Vec<_> = self
-            .devices
-            .iter()
-            .filter(|(_, device)| keep(device))
-            .map(|(id, device)| (*id, device))
-            .collect();
+        let mut devices: Vec<_> =
+            self.devices.iter().filter(|(_, device)| keep(device)).map(|(id, device)| (*id, device)).collect();
         devices.sort_by_key(|(id, device)| (device.since_ms, *id));
         devices
     }
@@ -565,13 +477,8 @@ impl Enrolment {
 }
 
 /// Every standing: among these a reference finds a device that is known at all.
-pub(super) const ANY: [Standing; 5] = [
-    Standing::Pending,
-    Standing::Enrolled,
-    Standing::Revoked,
-    Standing::Denied,
-    Standing::Trusted,
-];
+pub(super) const ANY: [Standing; 5] =
+    [Standing::Pending, Standing::Enrolled, Standing::Revoked, Standing::Denied, Standing::Trusted];
 
 fn decision(standing: Standing, claim: &Claim) -> Decision {
     match standing {

@@ -16,9 +16,7 @@ use crate::bounds::PENDING_MAX_MS;
 #[must_use]
 pub fn device_id(key: &[u8; 32]) -> DeviceId {
     let digest: [u8; 32] = Sha256::digest(key).into();
-    let (id, _) = digest
-        .split_first_chunk()
-        .expect("a digest is longer than an id");
+    let (id, _) = digest.split_first_chunk().expect("a digest is longer than an id");
     DeviceId::from_bytes(*id)
 }
 
@@ -151,22 +149,13 @@ mod hex32 {
     use data_encoding::HEXLOWER;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    pub(super) fn serialize<S: Serializer>(
-        bytes: &[u8; 32],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&HEXLOWER.encode(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<[u8; 32], D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes = HEXLOWER
-            .decode(text.as_bytes())
-            .map_err(de::Error::custom)?;
-        bytes
-            .try_into()
-            .map_err(|_| de::Error::custom("not 32 bytes"))
+        let bytes = HEXLOWER.decode(text.as_bytes()).map_err(de::Error::custom)?;
+        bytes.try_into().map_err(|_| de::Error::custom("not 32 bytes"))
     }
 }

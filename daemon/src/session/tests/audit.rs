@@ -15,11 +15,7 @@ use crate::bounds::{AUDIT_GATHERED_MAX, AUDIT_MAX, AUDIT_MUTATIONS_MAX};
 const ALICE: [u8; 32] = [0xa1; 32];
 
 fn by(device: Option<DeviceId>) -> Origin {
-    Origin {
-        device,
-        method: Some("workspace.new"),
-        ..Origin::default()
-    }
+    Origin { device, method: Some("workspace.new"), ..Origin::default() }
 }
 
 fn invitation() -> NewInvitation {
@@ -57,26 +53,14 @@ async fn what_took_effect_stands_in_the_audit_also_after_a_restart() {
     let laptop = || "laptop".to_owned();
     let approved = session.decide(Some(admin), laptop(), Choice::Approve).await;
     approved.unwrap();
-    let rotated = Claim {
-        serial: 2,
-        ..alice()
-    };
+    let rotated = Claim { serial: 2, ..alice() };
     session.claim(rotated.clone()).await.unwrap();
     session.claim(rotated).await.unwrap();
-    let made = session
-        .mutate(by(Some(device)), new_workspace("secret name"))
-        .await
-        .unwrap();
+    let made = session.mutate(by(Some(device)), new_workspace("secret name")).await.unwrap();
     // What the daemon does by itself, what is refused and what changes nothing is in none.
     let place = Place::Workspace("secret name".to_owned());
-    session
-        .mutate(Origin::default(), new_terminal(place, "t"))
-        .await
-        .unwrap();
-    session
-        .mutate(by(Some(device)), new_workspace(""))
-        .await
-        .unwrap_err();
+    session.mutate(Origin::default(), new_terminal(place, "t")).await.unwrap();
+    session.mutate(by(Some(device)), new_workspace("")).await.unwrap_err();
     let same = WorkspaceRename {
         workspace: "secret name".to_owned(),
         name: "secret name".to_owned(),
@@ -90,15 +74,7 @@ async fn what_took_effect_stands_in_the_audit_also_after_a_restart() {
 
     let again = Session::open(dir.path()).unwrap();
     let entries = again.audit(None).await.unwrap();
-    let expected = [
-        "invited",
-        "pending",
-        "enrolled",
-        "key-rotated",
-        "mutation",
-        "scopes",
-        "revoked",
-    ];
+    let expected = ["invited", "pending", "enrolled", "key-rotated", "mutation", "scopes", "revoked"];
     let mut found = events(&entries);
     // Within a millisecond they are in the order of their sorts.
     found.sort_unstable();
@@ -114,19 +90,13 @@ async fn what_took_effect_stands_in_the_audit_also_after_a_restart() {
     let mutation = of("mutation");
     assert_eq!(mutation.detail.as_deref(), Some("workspace.new"));
     let cursor = mutation.cursor.unwrap();
-    assert_eq!(
-        (cursor.generation, cursor.revision),
-        (made.generation, made.revision)
-    );
+    assert_eq!((cursor.generation, cursor.revision), (made.generation, made.revision));
     let text = serde_json::to_string(&entries).unwrap();
     assert!(!text.contains("secret name"), "{text}");
 
     let mine = again.audit(Some("laptop")).await.unwrap();
     assert_eq!(mine.len(), expected.len() - 1);
-    assert_eq!(
-        again.audit(Some(&admin.to_string())).await.unwrap().len(),
-        2
-    );
+    assert_eq!(again.audit(Some(&admin.to_string())).await.unwrap().len(), 2);
     assert_eq!(code(again.audit(Some("nobody")).await), Code::NotFound);
     again.close().await;
 }
@@ -185,9 +155,7 @@ async fn rows_are_bounded_by_sort_and_a_busy_device_pushes_out_only_its_own() {
     tasks.join_all().await;
     for number in 0..AUDIT_MAX + 5 {
         let detail = (number % 2).to_string();
-        session
-            .gathered()
-            .note(Event::LinkOpened, None, &detail, None);
+        session.gathered().note(Event::LinkOpened, None, &detail, None);
         session.write_audit().await.unwrap();
     }
     let entries = session.audit(None).await.unwrap();

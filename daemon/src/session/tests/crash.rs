@@ -22,19 +22,12 @@ const POINT: &str = "KEEPLINE_TEST_CRASH_POINT";
 /// Makes workspaces `0`, `1`, …, each under its key, and says so, until the process ends at its commit.
 async fn one_by_one_until(session: &Session, point: &str) {
     let (at, commits) = point.split_once(' ').unwrap();
-    let at = if at == "before" {
-        CrashAt::Before
-    } else {
-        CrashAt::After
-    };
+    let at = if at == "before" { CrashAt::Before } else { CrashAt::After };
     let crash = Request::Crash(commits.parse().unwrap(), at);
     session.requests.send(crash).await.ok().unwrap();
     for number in 0.. {
         let name = number.to_string();
-        session
-            .mutate(keyed(&name), new_workspace(&name))
-            .await
-            .unwrap();
+        session.mutate(keyed(&name), new_workspace(&name)).await.unwrap();
         println!("\nacknowledged {name}");
     }
 }
@@ -45,11 +38,7 @@ async fn before_a_commit_nothing_of_it_is_there_and_behind_it_everything() {
         for at in ["before", "after"] {
             let dir = tempdir().unwrap();
             let child = Command::new(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "session::tests::crash::child_of_the_crash_test",
-                    "--nocapture",
-                ])
+                .args(["--exact", "session::tests::crash::child_of_the_crash_test", "--nocapture"])
                 .env(CHILD, dir.path())
                 .env(POINT, format!("{at} {commits}"))
                 .output()
@@ -64,10 +53,7 @@ async fn before_a_commit_nothing_of_it_is_there_and_behind_it_everything() {
             assert_eq!(rows.len(), there, "{at} {commits}");
             // The one whose answer was never heard is asked for again.
             let name = commits.to_string();
-            let again = session
-                .mutate(keyed(&name), new_workspace(&name))
-                .await
-                .unwrap();
+            let again = session.mutate(keyed(&name), new_workspace(&name)).await.unwrap();
             assert_eq!(again.replayed, at == "after");
             session.close().await;
         }
@@ -75,10 +61,7 @@ async fn before_a_commit_nothing_of_it_is_there_and_behind_it_everything() {
 }
 
 fn keyed(name: &str) -> Origin {
-    Origin {
-        key: Some(format!("key of {name}")),
-        ..Origin::default()
-    }
+    Origin { key: Some(format!("key of {name}")), ..Origin::default() }
 }
 
 /// What the child runs: several tasks that make, rename and close workspaces, each saying what was acknowledged. In the
@@ -95,9 +78,7 @@ async fn child_of_the_crash_test() {
     let say = |line: String| {
         let mut out = std::io::stdout().lock();
         // A line of its own also behind what the test harness wrote.
-        write!(out, "\n{line}\n")
-            .and_then(|()| out.flush())
-            .unwrap();
+        write!(out, "\n{line}\n").and_then(|()| out.flush()).unwrap();
     };
     say(format!("document {}", session.snapshot().as_str()));
     let run = session.generation().to_string();
@@ -107,26 +88,15 @@ async fn child_of_the_crash_test() {
         tasks.spawn(async move {
             for number in 0.. {
                 let name = format!("{run} {task} {number}");
-                let made = session
-                    .mutate(keyed(&name), new_workspace(&name))
-                    .await
-                    .unwrap();
-                say(format!(
-                    "made {} {} {name}",
-                    made.revision,
-                    made.value.workspace.unwrap()
-                ));
+                let made = session.mutate(keyed(&name), new_workspace(&name)).await.unwrap();
+                say(format!("made {} {} {name}", made.revision, made.value.workspace.unwrap()));
                 if number % 3 == 0 {
                     let close = WorkspaceClose {
                         workspace: made.value.workspace.unwrap().to_string(),
                         ..WorkspaceClose::default()
                     };
                     let closed = session.mutate(Origin::default(), close).await.unwrap();
-                    say(format!(
-                        "closed {} {}",
-                        closed.revision,
-                        made.value.workspace.unwrap()
-                    ));
+                    say(format!("closed {} {}", closed.revision, made.value.workspace.unwrap()));
                 }
             }
         });
@@ -167,11 +137,7 @@ impl Said {
 /// Lets a child work on `dir` until it acknowledged `after` mutations, and kills it.
 fn run_and_kill(dir: &Path, after: usize) -> Said {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "session::tests::crash::child_of_the_crash_test",
-            "--nocapture",
-        ])
+        .args(["--exact", "session::tests::crash::child_of_the_crash_test", "--nocapture"])
         .env(CHILD, dir)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -205,80 +171,44 @@ async fn what_was_acknowledged_survives_sigkill_and_the_journal_leads_to_the_row
         let mut mirror = Mirror::of(said.document.as_ref().unwrap());
         let generation = mirror.cursor.generation.to_string();
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
-        let mut journal = connection
-            .prepare("SELECT generation, revision, changes FROM journal ORDER BY revision")
-            .unwrap();
+        let mut journal =
+            connection.prepare("SELECT generation, revision, changes FROM journal ORDER BY revision").unwrap();
         let records = journal
-            .query_map([], |row| {
-                Ok((
-                    row.get::<_, String>(0)?,
-                    row.get::<_, i64>(1)?,
-                    row.get::<_, String>(2)?,
-                ))
-            })
+            .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?)))
             .unwrap();
         for (record, expected) in records.zip(1..) {
             let (of, revision, changes) = record.unwrap();
-            assert_eq!(
-                (of, revision),
-                (generation.clone(), expected),
-                "round {round}"
-            );
+            assert_eq!((of, revision), (generation.clone(), expected), "round {round}");
             mirror.change(&serde_json::from_str(&changes).unwrap());
             mirror.cursor.revision += 1;
         }
-        assert!(
-            mirror.cursor.revision >= said.revision,
-            "an acknowledged revision is not in the journal"
-        );
-        let mut rows = connection
-            .prepare("SELECT kind, id, json FROM rows")
-            .unwrap();
+        assert!(mirror.cursor.revision >= said.revision, "an acknowledged revision is not in the journal");
+        let mut rows = connection.prepare("SELECT kind, id, json FROM rows").unwrap();
         let rows = rows.query_map([], |row| {
             let json: String = row.get(2)?;
-            Ok((
-                (row.get(0)?, row.get(1)?),
-                serde_json::from_str(&json).unwrap(),
-            ))
+            Ok(((row.get(0)?, row.get(1)?), serde_json::from_str(&json).unwrap()))
         });
-        let rows: BTreeMap<(String, String), JsonValue> =
-            rows.unwrap().map(Result::unwrap).collect();
+        let rows: BTreeMap<(String, String), JsonValue> = rows.unwrap().map(Result::unwrap).collect();
         assert_eq!(rows, mirror.rows, "round {round}");
 
         let session = Session::open(dir.path()).unwrap();
         assert_eq!(Mirror::of(&session.snapshot()).rows, rows);
         // A request that was answered is answered the same again; one that was cut off is done once.
         for (id, name) in &said.made {
-            let receipt = session
-                .mutate(keyed(name), new_workspace(name))
-                .await
-                .unwrap();
-            assert_eq!(
-                (
-                    receipt.replayed,
-                    &receipt.value.workspace.unwrap().to_string()
-                ),
-                (true, id),
-                "round {round}"
-            );
+            let receipt = session.mutate(keyed(name), new_workspace(name)).await.unwrap();
+            assert_eq!((receipt.replayed, &receipt.value.workspace.unwrap().to_string()), (true, id), "round {round}");
         }
         session.close().await;
         kept.extend(said.made);
         for closed in said.closed {
             kept.remove(&closed);
-            assert!(
-                !rows.contains_key(&("workspace".to_owned(), closed)),
-                "what was closed is back"
-            );
+            assert!(!rows.contains_key(&("workspace".to_owned(), closed)), "what was closed is back");
         }
         for (id, name) in &kept {
             match rows.get(&("workspace".to_owned(), id.clone())) {
                 Some(row) => assert_eq!(row["name"], **name),
                 // Closed by the child, which was killed before it could say so.
-                None => assert!(
-                    name.rsplit(' ').next().unwrap().parse::<u64>().unwrap() % 3 == 0,
-                    "{name} is lost"
-                ),
+                None => assert!(name.rsplit(' ').next().unwrap().parse::<u64>().unwrap() % 3 == 0, "{name} is lost"),
             }
         }
         kept.retain(|id, _| rows.contains_key(&("workspace".to_owned(), id.clone())));

@@ -19,45 +19,23 @@ struct Source {
 impl Source {
     fn new() -> Self {
         let generation = Generation::from_bytes([3; 16]);
-        let feed = Arc::new(Feed::new(
-            generation,
-            0,
-            Graph::default(),
-            Enrolment::default(),
-        ));
-        Source {
-            feed,
-            graph: Graph::default(),
-            cursor: Cursor {
-                generation,
-                revision: 0,
-            },
-        }
+        let feed = Arc::new(Feed::new(generation, 0, Graph::default(), Enrolment::default()));
+        Source { feed, graph: Graph::default(), cursor: Cursor { generation, revision: 0 } }
     }
 
     fn commit(&mut self, mutation: impl Into<Mutation>) {
         self.cursor.revision += 1;
-        let applied = self
-            .graph
-            .apply(&mutation.into(), 1, fresh(self.cursor.revision))
-            .unwrap();
+        let applied = self.graph.apply(&mutation.into(), 1, fresh(self.cursor.revision)).unwrap();
         let json = document::changes(&applied.changes);
         let committed = Arc::new(Committed::new(self.cursor, &applied.changes, &json));
         self.feed.publish(vec![(applied.changes, committed)], None);
     }
 
     fn follow(&self, since: Option<u64>) -> (Option<String>, Option<Mirror>, Subscription) {
-        let since = since.map(|revision| Cursor {
-            revision,
-            ..self.cursor
-        });
+        let since = since.map(|revision| Cursor { revision, ..self.cursor });
         let (started, subscription) = Subscription::start(Arc::clone(&self.feed), since);
         assert_eq!(started.reset.is_some(), started.document.is_some());
-        (
-            started.reset,
-            started.document.as_ref().map(Mirror::of),
-            subscription,
-        )
+        (started.reset, started.document.as_ref().map(Mirror::of), subscription)
     }
 }
 
@@ -86,18 +64,9 @@ async fn a_follower_gets_what_it_misses_or_is_told_why_it_starts_anew() {
     assert_eq!(from_start.cursor(), source.cursor);
     assert_eq!(Some(mirror), source.follow(None).1);
     assert_eq!(source.follow(Some(3)).0, None);
-    assert_eq!(
-        source.follow(Some(4)).0.as_deref(),
-        Some("unknown-revision")
-    );
-    assert_eq!(
-        source.follow(Some(u64::MAX)).0.as_deref(),
-        Some("unknown-revision")
-    );
-    let other = Cursor {
-        generation: Generation::from_bytes([4; 16]),
-        revision: 3,
-    };
+    assert_eq!(source.follow(Some(4)).0.as_deref(), Some("unknown-revision"));
+    assert_eq!(source.follow(Some(u64::MAX)).0.as_deref(), Some("unknown-revision"));
+    let other = Cursor { generation: Generation::from_bytes([4; 16]), revision: 3 };
     let (started, _) = Subscription::start(Arc::clone(&source.feed), Some(other));
     assert_eq!(started.reset.as_deref(), Some("generation-changed"));
     source.feed.close();
@@ -109,30 +78,16 @@ async fn a_follower_off_the_tail_starts_anew_and_goes_on() {
     let mut source = Source::new();
     source.commit(new_workspace("one"));
     let (_, _, mut slow) = source.follow(None);
-    let workspace = source
-        .graph
-        .resolve::<WorkspaceRow>("one")
-        .unwrap()
-        .to_string();
+    let workspace = source.graph.resolve::<WorkspaceRow>("one").unwrap().to_string();
     for number in 0..=TAIL_DELTAS_MAX {
         let name = format!("name {number}");
-        source.commit(WorkspaceRename {
-            workspace: workspace.clone(),
-            name,
-            ..WorkspaceRename::default()
-        });
+        source.commit(WorkspaceRename { workspace: workspace.clone(), name, ..WorkspaceRename::default() });
     }
-    let Some(Event::Reset(started)) = slow.next().await else {
-        panic!("it lost what it had not read")
-    };
+    let Some(Event::Reset(started)) = slow.next().await else { panic!("it lost what it had not read") };
     assert_eq!(started.reset.as_deref(), Some("reader-too-slow"));
     let mut mirror = Mirror::of(&started.document.unwrap());
     assert_eq!(mirror.cursor, source.cursor);
-    source.commit(WorkspaceRename {
-        workspace,
-        name: "last".to_owned(),
-        ..WorkspaceRename::default()
-    });
+    source.commit(WorkspaceRename { workspace, name: "last".to_owned(), ..WorkspaceRename::default() });
     mirror.apply(&delta(&mut slow).await.delta);
     assert_eq!(source.follow(Some(1)).0.as_deref(), Some("history-dropped"));
 }
@@ -143,10 +98,7 @@ async fn the_tail_is_bounded_in_bytes_too() {
     source.commit(new_terminal(Place::Detached, ""));
     let (_, _, mut slow) = source.follow(None);
     // Each delta is about 7 KB, so that bytes are over the bound long before their number is.
-    source.commit(TerminalNew {
-        argv: Some(vec!["x".repeat(6000)]),
-        ..new_terminal(Place::Detached, "big")
-    });
+    source.commit(TerminalNew { argv: Some(vec!["x".repeat(6000)]), ..new_terminal(Place::Detached, "big") });
     let big = source.graph.resolve_terminal("big").unwrap();
     let count = TAIL_BYTES_MAX / 6000 + 1;
     assert!(count < TAIL_DELTAS_MAX);
@@ -206,9 +158,6 @@ async fn a_delta_names_the_terminals_that_went() {
     source.commit(new_terminal(Place::Detached, ""));
     let terminal = source.graph.resolve_terminal("sh").unwrap();
     let (_, _, mut follower) = source.follow(Some(1));
-    source.commit(TerminalClose {
-        terminal: "sh".to_owned(),
-        ..TerminalClose::default()
-    });
+    source.commit(TerminalClose { terminal: "sh".to_owned(), ..TerminalClose::default() });
     assert_eq!(delta(&mut follower).await.removed, [terminal]);
 }

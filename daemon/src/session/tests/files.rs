@@ -79,14 +79,7 @@ fn a_private_file_is_made_private_and_a_doubtful_one_is_refused() {
     assert_eq!(code(read_private(&link, 10)), Code::Refused);
     assert_eq!(code(read_private(dir.path(), 10)), Code::Refused);
     let fifo = dir.path().join("fifo");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &fifo,
-        rustix::fs::FileType::Fifo,
-        0o600.into(),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     assert_eq!(code(read_private(&fifo, 10)), Code::Refused);
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     assert_eq!(code(read_private(&path, 10)), Code::Refused);
@@ -112,8 +105,5 @@ fn an_atomic_write_replaces_the_whole_file() {
     assert_eq!(fs::read(&precious).unwrap(), b"gold");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     assert_eq!(code(read_private(&path, 5)), Code::TooLarge);
-    assert_eq!(
-        code(write_atomic(&dir.path().join("missing/file"), b"")),
-        Code::Failed
-    );
+    assert_eq!(code(write_atomic(&dir.path().join("missing/file"), b"")), Code::Failed);
 }

@@ -14,9 +14,7 @@ mod store;
 use std::collections::BTreeMap;
 
 use keepline_protocol::api::layout::{WorkspaceClose, WorkspaceNew, WorkspaceRename};
-use keepline_protocol::api::terminal::{
-    TerminalClose, TerminalNew, TerminalRename, TerminalResize,
-};
+use keepline_protocol::api::terminal::{TerminalClose, TerminalNew, TerminalRename, TerminalResize};
 use keepline_protocol::api::{Cursor, Json, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{TerminalId, WorkspaceId};
@@ -34,10 +32,7 @@ fn fresh(number: u64) -> Fresh {
 }
 
 fn new_workspace(name: &str) -> WorkspaceNew {
-    WorkspaceNew {
-        name: Some(name.to_owned()),
-        ..WorkspaceNew::default()
-    }
+    WorkspaceNew { name: Some(name.to_owned()), ..WorkspaceNew::default() }
 }
 
 /// Where a new terminal is shown.
@@ -66,23 +61,12 @@ fn new_terminal(place: Place, name: &str) -> TerminalNew {
 }
 
 fn affected(terminal: TerminalId, effects: Effects) -> Happened {
-    Happened::Observed(Observed {
-        terminal: Some(terminal),
-        effects: Some(effects),
-        ..Observed::default()
-    })
+    Happened::Observed(Observed { terminal: Some(terminal), effects: Some(effects), ..Observed::default() })
 }
 
 fn titled(terminal: TerminalId, through: u64, title: &str) -> Happened {
     let title = Some(title.to_owned());
-    affected(
-        terminal,
-        Effects {
-            through,
-            title,
-            ..Effects::default()
-        },
-    )
+    affected(terminal, Effects { through, title, ..Effects::default() })
 }
 
 /// A graph with a clock and a counter of ids, for tests that only look at results.
@@ -95,9 +79,7 @@ struct Bench {
 impl Bench {
     fn apply(&mut self, mutation: impl Into<Mutation>) -> Result<Value, Failure> {
         self.now += 1;
-        let applied = self
-            .graph
-            .apply(&mutation.into(), self.now, fresh(self.now));
+        let applied = self.graph.apply(&mutation.into(), self.now, fresh(self.now));
         places::check(&self.graph);
         applied.map(|applied| applied.value)
     }
@@ -121,10 +103,7 @@ impl Bench {
     fn refusal(&mut self, mutation: impl Into<Mutation>) -> Failure {
         let before = self.graph.clone();
         let failure = self.apply(mutation).unwrap_err();
-        assert_eq!(
-            self.graph, before,
-            "a refused mutation left something behind"
-        );
+        assert_eq!(self.graph, before, "a refused mutation left something behind");
         failure
     }
 }
@@ -148,16 +127,10 @@ impl Mirror {
         for (collection, list) in document {
             let kind = collection.strip_suffix('s').unwrap();
             let list = list.as_array().unwrap();
-            assert!(
-                list.is_sorted_by_key(|row| row["index"].as_u64().unwrap()),
-                "{collection} is out of order"
-            );
+            assert!(list.is_sorted_by_key(|row| row["index"].as_u64().unwrap()), "{collection} is out of order");
             for row in list {
                 let id = row["id"].as_str().unwrap().to_owned();
-                assert!(
-                    rows.insert((kind.to_owned(), id), row.clone()).is_none(),
-                    "an id stands twice"
-                );
+                assert!(rows.insert((kind.to_owned(), id), row.clone()).is_none(), "an id stands twice");
             }
         }
         Mirror { cursor, rows }
@@ -185,10 +158,7 @@ impl Mirror {
                 }
                 "delete" => {
                     assert!(change["row"].is_null());
-                    assert!(
-                        self.rows.remove(&key).is_some(),
-                        "what is not there was deleted"
-                    );
+                    assert!(self.rows.remove(&key).is_some(), "what is not there was deleted");
                 }
                 other => panic!("no op is called {other}"),
             }
@@ -211,10 +181,7 @@ impl Mirror {
             for (_, field, target) in NAMED.iter().filter(|named| named.0 == kind) {
                 if let Some(named) = row[*field].as_str() {
                     let key = ((*target).to_owned(), named.to_owned());
-                    assert!(
-                        self.rows.contains_key(&key),
-                        "{id} names a {target} that is not there"
-                    );
+                    assert!(self.rows.contains_key(&key), "{id} names a {target} that is not there");
                 }
             }
         }

@@ -43,9 +43,7 @@ struct Model {
 impl Model {
     fn find_workspace(&self, text: &str) -> Result<usize, Code> {
         let by = |matches: &dyn Fn(&(WorkspaceId, String, u64)) -> bool| -> Vec<usize> {
-            (0..self.workspaces.len())
-                .filter(|at| matches(&self.workspaces[*at]))
-                .collect()
+            (0..self.workspaces.len()).filter(|at| matches(&self.workspaces[*at])).collect()
         };
         if let [at] = by(&|row| row.0.to_string() == text)[..] {
             return Ok(at);
@@ -58,23 +56,13 @@ impl Model {
     }
 
     fn find_terminal(&self, text: &str) -> Result<usize, Code> {
-        if let Some(at) = self
-            .terminals
-            .iter()
-            .position(|row| row.id.to_string() == text)
-        {
+        if let Some(at) = self.terminals.iter().position(|row| row.id.to_string() == text) {
             return Ok(at);
         }
         let called = |row: &Terminal| {
-            if row.label.is_empty() {
-                row.title.clone()
-            } else {
-                row.label.clone()
-            }
+            if row.label.is_empty() { row.title.clone() } else { row.label.clone() }
         };
-        let found: Vec<usize> = (0..self.terminals.len())
-            .filter(|at| called(&self.terminals[*at]) == text)
-            .collect();
+        let found: Vec<usize> = (0..self.terminals.len()).filter(|at| called(&self.terminals[*at]) == text).collect();
         let lives = |at: &usize| self.terminals[*at].lifecycle != Lifecycle::Ended;
         let live: Vec<usize> = found.iter().copied().filter(lives).collect();
         match (if live.is_empty() { found } else { live })[..] {
@@ -87,9 +75,7 @@ impl Model {
     /// What is to happen: the workspace and terminal that the mutation is about.
     fn apply(&mut self, mutation: &Mutation, now: u64, mut fresh: Fresh) -> Result<About, Code> {
         match mutation {
-            Mutation::WorkspaceNew(new) => {
-                Ok((Some(self.make(new.name.clone(), now, &mut fresh)), None))
-            }
+            Mutation::WorkspaceNew(new) => Ok((Some(self.make(new.name.clone(), now, &mut fresh)), None)),
             Mutation::WorkspaceRename(rename) if rename.name.is_empty() => Err(Code::Invalid),
             Mutation::WorkspaceRename(rename) => {
                 let at = self.find_workspace(&rename.workspace)?;
@@ -113,9 +99,7 @@ impl Model {
     fn make(&mut self, name: Option<String>, now: u64, fresh: &mut Fresh) -> WorkspaceId {
         let mut number = 1;
         let mut generated = "main".to_owned();
-        while !self.workspaces.is_empty()
-            && (number == 1 || self.workspaces.iter().any(|row| row.1 == generated))
-        {
+        while !self.workspaces.is_empty() && (number == 1 || self.workspaces.iter().any(|row| row.1 == generated)) {
             number += 1;
             generated = format!("workspace {number}");
         }
@@ -124,19 +108,9 @@ impl Model {
         id
     }
 
-    fn terminal(
-        &mut self,
-        mutation: &Mutation,
-        now: u64,
-        fresh: &mut Fresh,
-    ) -> Result<About, Code> {
-        let present = |model: &Self, id: &TerminalId| {
-            model
-                .terminals
-                .iter()
-                .position(|row| row.id == *id)
-                .ok_or(Code::Gone)
-        };
+    fn terminal(&mut self, mutation: &Mutation, now: u64, fresh: &mut Fresh) -> Result<About, Code> {
+        let present =
+            |model: &Self, id: &TerminalId| model.terminals.iter().position(|row| row.id == *id).ok_or(Code::Gone);
         let at = match mutation {
             Mutation::TerminalNew(new) => {
                 let lives = |row: &&Terminal| row.lifecycle != Lifecycle::Ended;
@@ -147,11 +121,7 @@ impl Model {
                     self.workspaces = held;
                     return Err(Code::TooLarge);
                 }
-                if let Some(row) = self
-                    .workspaces
-                    .iter_mut()
-                    .find(|row| Some(row.0) == workspace)
-                {
+                if let Some(row) = self.workspaces.iter_mut().find(|row| Some(row.0) == workspace) {
                     row.2 = now;
                 }
                 self.terminals.push(Terminal {
@@ -197,11 +167,7 @@ impl Model {
             Mutation::Happened(Happened::Observed(seen)) => {
                 let at = present(self, &seen.terminal.unwrap())?;
                 let row = &mut self.terminals[at];
-                if let Some(title) = seen
-                    .effects
-                    .as_ref()
-                    .and_then(|effects| effects.title.clone())
-                {
+                if let Some(title) = seen.effects.as_ref().and_then(|effects| effects.title.clone()) {
                     row.title = title;
                 }
                 row.used = row.used.max(seen.used_ms.unwrap_or(0));
@@ -233,39 +199,20 @@ impl Model {
         }
     }
 
-    fn place(
-        &mut self,
-        new: &TerminalNew,
-        now: u64,
-        fresh: &mut Fresh,
-    ) -> Result<Option<WorkspaceId>, Code> {
+    fn place(&mut self, new: &TerminalNew, now: u64, fresh: &mut Fresh) -> Result<Option<WorkspaceId>, Code> {
         if new.detached == Some(true) {
             return Ok(None);
         }
         if let Some(text) = &new.workspace {
-            return self
-                .find_workspace(text)
-                .map(|at| Some(self.workspaces[at].0));
+            return self.find_workspace(text).map(|at| Some(self.workspaces[at].0));
         }
         let caller = self.terminals.iter().find(|row| Some(row.id) == new.caller);
         let used = |workspace: &(WorkspaceId, String, u64)| {
-            let inside = self
-                .terminals
-                .iter()
-                .filter(|row| row.workspace == Some(workspace.0));
-            inside
-                .map(|row| row.used)
-                .chain([workspace.2])
-                .max()
-                .unwrap()
+            let inside = self.terminals.iter().filter(|row| row.workspace == Some(workspace.0));
+            inside.map(|row| row.used).chain([workspace.2]).max().unwrap()
         };
         // Of equals the last one made.
-        let recent = || {
-            self.workspaces
-                .iter()
-                .max_by_key(|row| used(row))
-                .map(|row| row.0)
-        };
+        let recent = || self.workspaces.iter().max_by_key(|row| used(row)).map(|row| row.0);
         let chosen = caller.and_then(|row| row.workspace).or_else(recent);
         Ok(Some(chosen.unwrap_or_else(|| self.make(None, now, fresh))))
     }
@@ -276,13 +223,10 @@ type About = (Option<WorkspaceId>, Option<TerminalId>);
 
 /// A mutation, of things that are there, were there, or never were, by id or by one of few names.
 fn throw(dice: &mut Dice, met: &[About], now: u64) -> Mutation {
-    let name =
-        |dice: &mut Dice| ["a", "b", "c", "main", "sh", "workspace 2"][dice.below(6)].to_owned();
+    let name = |dice: &mut Dice| ["a", "b", "c", "main", "sh", "workspace 2"][dice.below(6)].to_owned();
     let recent = |dice: &mut Dice| {
         let back = dice.below(60) + 1;
-        met.get(met.len().saturating_sub(back))
-            .copied()
-            .unwrap_or_default()
+        met.get(met.len().saturating_sub(back)).copied().unwrap_or_default()
     };
     let terminal = |dice: &mut Dice| recent(dice).1.unwrap_or(TerminalId::from_bytes([9; 16]));
     let terminal_text = |dice: &mut Dice| match dice.below(3) {
@@ -298,26 +242,14 @@ fn throw(dice: &mut Dice, met: &[About], now: u64) -> Mutation {
         _ => name(dice),
     };
     match dice.below(100) {
-        0..6 => WorkspaceNew {
-            name: (dice.below(2) == 0).then(|| name(dice)),
-            ..WorkspaceNew::default()
-        }
-        .into(),
+        0..6 => WorkspaceNew { name: (dice.below(2) == 0).then(|| name(dice)), ..WorkspaceNew::default() }.into(),
         6..10 => WorkspaceRename {
             workspace: workspace_text(dice),
-            name: if dice.below(9) == 0 {
-                String::new()
-            } else {
-                name(dice)
-            },
+            name: if dice.below(9) == 0 { String::new() } else { name(dice) },
             ..WorkspaceRename::default()
         }
         .into(),
-        10..15 => WorkspaceClose {
-            workspace: workspace_text(dice),
-            ..WorkspaceClose::default()
-        }
-        .into(),
+        10..15 => WorkspaceClose { workspace: workspace_text(dice), ..WorkspaceClose::default() }.into(),
         15..45 => {
             let place = match dice.below(4) {
                 0 => Place::Detached,
@@ -327,31 +259,17 @@ fn throw(dice: &mut Dice, met: &[About], now: u64) -> Mutation {
             };
             new_terminal(place, &label(dice)).into()
         }
-        45..60 => Happened::Started {
-            terminal: terminal(dice),
-            pid: 1,
-        }
-        .into(),
-        60..63 => Happened::NotStarted {
-            terminal: terminal(dice),
-        }
-        .into(),
+        45..60 => Happened::Started { terminal: terminal(dice), pid: 1 }.into(),
+        60..63 => Happened::NotStarted { terminal: terminal(dice) }.into(),
         63..85 => {
             let exit = Exit::Status(i32::try_from(dice.below(3)).unwrap());
             let terminal = terminal(dice);
             Happened::Ended { terminal, exit }.into()
         }
-        85..88 => TerminalClose {
-            terminal: terminal_text(dice),
-            ..TerminalClose::default()
+        85..88 => TerminalClose { terminal: terminal_text(dice), ..TerminalClose::default() }.into(),
+        88..92 => {
+            TerminalRename { terminal: terminal_text(dice), name: label(dice), ..TerminalRename::default() }.into()
         }
-        .into(),
-        88..92 => TerminalRename {
-            terminal: terminal_text(dice),
-            name: label(dice),
-            ..TerminalRename::default()
-        }
-        .into(),
         _ => Happened::Observed(Observed {
             terminal: Some(terminal(dice)),
             used_ms: (dice.below(2) == 0).then_some(now),
@@ -383,10 +301,7 @@ fn compare(graph: &Graph, model: &Model) {
         ended: row.ended_ms.unwrap_or(0),
     });
     assert_eq!(terminals.collect::<Vec<_>>(), model.terminals);
-    assert_eq!(
-        graph.bytes(),
-        graph.rows().map(|stored| stored.json.len()).sum::<usize>()
-    );
+    assert_eq!(graph.bytes(), graph.rows().map(|stored| stored.json.len()).sum::<usize>());
 }
 
 #[test]
@@ -395,10 +310,7 @@ fn the_graph_does_what_the_model_does_and_its_deltas_say_so() {
         eprintln!("seed {seed}");
         let mut dice = Dice(seed);
         let (mut graph, mut model) = (Graph::default(), Model::default());
-        let mut cursor = Cursor {
-            generation: Generation::from_bytes([7; 16]),
-            revision: 0,
-        };
+        let mut cursor = Cursor { generation: Generation::from_bytes([7; 16]), revision: 0 };
         let mut mirror = Mirror::of(&document::document(cursor, Vec::new()));
         let mut now = 0;
         let mut met: Vec<About> = Vec::new();
@@ -439,13 +351,7 @@ fn the_graph_does_what_the_model_does_and_its_deltas_say_so() {
             compare(&graph, &model);
             super::places::check(&graph);
         }
-        assert!(
-            model.terminals.len() > ENDED_TERMINALS_MAX,
-            "the bound was never met"
-        );
-        assert_eq!(
-            mirror,
-            Mirror::of(&document::document(cursor, graph.rows().cloned().collect()))
-        );
+        assert!(model.terminals.len() > ENDED_TERMINALS_MAX, "the bound was never met");
+        assert_eq!(mirror, Mirror::of(&document::document(cursor, graph.rows().cloned().collect())));
     }
 }

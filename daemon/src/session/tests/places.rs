@@ -1,9 +1,8 @@
 //! Workspaces, screens, panes and tabs, against a model that nests them as a person sees them.
 
 use keepline_protocol::api::layout::{
-    LayoutApply, PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, Ratio,
-    ScreenClose, ScreenFocus, ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove,
-    TabNew, TabRename, WorkspaceFocus, WorkspaceMove,
+    LayoutApply, PaneClose, PaneFocus, PaneMove, PaneResize, PaneSplit, PaneZoom, Ratio, ScreenClose, ScreenFocus,
+    ScreenMove, ScreenNew, ScreenRename, TabClose, TabFocus, TabMove, TabNew, TabRename, WorkspaceFocus, WorkspaceMove,
 };
 use keepline_protocol::id::{PaneId, ScreenId, TabId};
 
@@ -16,11 +15,7 @@ use crate::bounds::PANES_MAX;
 /// What always holds between the rows.
 pub(super) fn check(graph: &Graph) {
     for row in graph.all::<WorkspaceRow>() {
-        let screens: Vec<_> = graph
-            .screens_of(row.id)
-            .iter()
-            .map(|screen| screen.id)
-            .collect();
+        let screens: Vec<_> = graph.screens_of(row.id).iter().map(|screen| screen.id).collect();
         match row.active_screen_id {
             Some(active) => assert!(screens.contains(&active), "{row:?}"),
             None => assert!(screens.is_empty(), "{row:?}"),
@@ -31,19 +26,12 @@ pub(super) fn check(graph: &Graph) {
         let panes = row.layout.panes();
         assert!(panes.contains(&row.focused_pane_id), "{row:?}");
         assert!(row.zoomed_pane_id.is_none_or(|id| panes.contains(&id)));
-        let placed =
-            graph.in_order(|pane: &PaneRow| (pane.screen_id == row.id).then_some(pane.index));
+        let placed = graph.in_order(|pane: &PaneRow| (pane.screen_id == row.id).then_some(pane.index));
         assert_eq!(placed.iter().map(|pane| pane.id).collect::<Vec<_>>(), panes);
     }
     for row in graph.all::<PaneRow>() {
         assert!(graph.row::<ScreenRow>(row.screen_id).is_some());
-        assert!(
-            graph
-                .tabs_of(row.id)
-                .iter()
-                .any(|tab| tab.id == row.active_tab_id),
-            "{row:?}"
-        );
+        assert!(graph.tabs_of(row.id).iter().any(|tab| tab.id == row.active_tab_id), "{row:?}");
     }
     for row in graph.all::<TabRow>() {
         assert!(graph.row::<PaneRow>(row.pane_id).is_some());
@@ -115,10 +103,9 @@ impl Node {
                 let (left, right) = if first { (new, old) } else { (old, new) };
                 Node::Split(left.into(), right.into())
             }
-            Node::Split(left, right) => Node::Split(
-                left.split(beside, new, first).into(),
-                right.split(beside, new, first).into(),
-            ),
+            Node::Split(left, right) => {
+                Node::Split(left.split(beside, new, first).into(), right.split(beside, new, first).into())
+            }
             leaf @ Node::Leaf(_) => leaf,
         }
     }
@@ -154,23 +141,14 @@ impl Model {
             })
             .collect()
         };
-        let rows = graph
-            .in_order(|row: &WorkspaceRow| Some(row.index))
-            .into_iter();
+        let rows = graph.in_order(|row: &WorkspaceRow| Some(row.index)).into_iter();
         Model(
-            rows.map(|row| Workspace {
-                id: row.id,
-                active: row.active_screen_id,
-                screens: screens(row.id),
-            })
-            .collect(),
+            rows.map(|row| Workspace { id: row.id, active: row.active_screen_id, screens: screens(row.id) }).collect(),
         )
     }
 
     fn screens(&mut self) -> impl Iterator<Item = &mut Screen> {
-        self.0
-            .iter_mut()
-            .flat_map(|workspace| &mut workspace.screens)
+        self.0.iter_mut().flat_map(|workspace| &mut workspace.screens)
     }
 
     fn panes(&mut self) -> impl Iterator<Item = &mut Pane> {
@@ -197,26 +175,14 @@ impl Model {
     fn take(&mut self, gone: impl Fn(TabId) -> bool) {
         for workspace in &mut self.0 {
             for screen in std::mem::take(&mut workspace.screens) {
-                let Screen {
-                    id,
-                    mut focused,
-                    mut zoomed,
-                    mut tree,
-                } = screen;
+                let Screen { id, mut focused, mut zoomed, mut tree } = screen;
                 // One at a time, as a person would close them.
-                let tabs: Vec<_> = tree
-                    .panes()
-                    .iter()
-                    .flat_map(|pane| pane.tabs.clone())
-                    .collect();
+                let tabs: Vec<_> = tree.panes().iter().flat_map(|pane| pane.tabs.clone()).collect();
                 let mut left = Some(tree);
                 for (tab, _) in tabs.into_iter().filter(|(tab, _)| gone(*tab)) {
                     let mut tree = left.unwrap();
                     let mut panes = tree.panes();
-                    let place = panes
-                        .iter()
-                        .position(|pane| pane.tabs.iter().any(|held| held.0 == tab))
-                        .unwrap();
+                    let place = panes.iter().position(|pane| pane.tabs.iter().any(|held| held.0 == tab)).unwrap();
                     let pane = &mut panes[place];
                     let pane_id = pane.id;
                     pane.tabs.retain(|held| held.0 != tab);
@@ -240,18 +206,10 @@ impl Model {
                         break;
                     }
                 }
-                workspace.screens.extend(left.map(|tree| Screen {
-                    id,
-                    focused,
-                    zoomed,
-                    tree,
-                }));
+                workspace.screens.extend(left.map(|tree| Screen { id, focused, zoomed, tree }));
             }
             let screens = &workspace.screens;
-            if !screens
-                .iter()
-                .any(|screen| Some(screen.id) == workspace.active)
-            {
+            if !screens.iter().any(|screen| Some(screen.id) == workspace.active) {
                 workspace.active = screens.last().map(|screen| screen.id);
             }
         }
@@ -272,16 +230,11 @@ fn places_are_what_a_person_sees() {
         for name in ["one", "two", "three"] {
             bench.workspace(new_workspace(name));
         }
-        let terminals: Vec<TerminalId> = (0..6)
-            .map(|_| bench.terminal(new_terminal(Place::Detached, "")).1)
-            .collect();
+        let terminals: Vec<TerminalId> = (0..6).map(|_| bench.terminal(new_terminal(Place::Detached, "")).1).collect();
         model.0.extend(Model::of(&bench.graph).0);
         for _ in 0..500 {
             let terminal = pick(&mut dice, &terminals);
-            let workspace = pick(
-                &mut dice,
-                &model.0.iter().map(|row| row.id).collect::<Vec<_>>(),
-            );
+            let workspace = pick(&mut dice, &model.0.iter().map(|row| row.id).collect::<Vec<_>>());
             let panes: Vec<PaneId> = model.panes().map(|pane| pane.id).collect();
             let tabs = model.tabs();
             if dice.below(12) == 0 || panes.is_empty() {
@@ -296,11 +249,7 @@ fn places_are_what_a_person_sees() {
                     id: path.screen.unwrap(),
                     focused: pane,
                     zoomed: None,
-                    tree: Node::Leaf(Pane {
-                        id: pane,
-                        active: tab,
-                        tabs: vec![(tab, terminal)],
-                    }),
+                    tree: Node::Leaf(Pane { id: pane, active: tab, tabs: vec![(tab, terminal)] }),
                 });
                 row.active = path.screen;
                 assert_eq!(Model::of(&bench.graph), model);
@@ -343,27 +292,18 @@ fn places_are_what_a_person_sees() {
                 }
                 2 => {
                     closes += 1;
-                    bench.path(TabClose {
-                        tab: tab.to_string(),
-                        ..TabClose::default()
-                    });
+                    bench.path(TabClose { tab: tab.to_string(), ..TabClose::default() });
                     model.take(|other| other == tab);
                 }
                 3 if dice.below(3) == 0 => {
                     closes += 1;
                     let held = model.panes().find(|held| held.id == pane).unwrap();
                     let held: Vec<_> = held.tabs.iter().map(|tab| tab.0).collect();
-                    bench.path(PaneClose {
-                        pane: pane.to_string(),
-                        ..PaneClose::default()
-                    });
+                    bench.path(PaneClose { pane: pane.to_string(), ..PaneClose::default() });
                     model.take(|tab| held.contains(&tab));
                 }
                 4 => {
-                    bench.path(TabFocus {
-                        tab: tab.to_string(),
-                        ..TabFocus::default()
-                    });
+                    bench.path(TabFocus { tab: tab.to_string(), ..TabFocus::default() });
                     let mut panes = model.panes();
                     let held = panes.find(|held| held.tabs.iter().any(|held| held.0 == tab));
                     let held = held.unwrap();
@@ -381,8 +321,7 @@ fn places_are_what_a_person_sees() {
                         ..TabMove::default()
                     });
                     let shown = tabs.iter().find(|held| held.0 == tab).unwrap().1;
-                    let stays =
-                        |held: &Pane| held.id == pane && held.tabs.iter().any(|held| held.0 == tab);
+                    let stays = |held: &Pane| held.id == pane && held.tabs.iter().any(|held| held.0 == tab);
                     if model.panes().any(|held| stays(held)) {
                         let held = model.panes().find(|held| held.id == pane).unwrap();
                         held.tabs.retain(|held| held.0 != tab);
@@ -409,10 +348,7 @@ fn places_are_what_a_person_sees() {
                     model.focus(pane);
                 }
                 7 => {
-                    bench.path(PaneZoom {
-                        pane: pane.to_string(),
-                        ..PaneZoom::default()
-                    });
+                    bench.path(PaneZoom { pane: pane.to_string(), ..PaneZoom::default() });
                     model.focus(pane);
                     for screen in model.screens() {
                         if screen.tree.panes().iter().any(|held| held.id == pane) {
@@ -430,14 +366,9 @@ fn places_are_what_a_person_sees() {
                         index: Some(u32::try_from(index).unwrap()),
                         ..ScreenMove::default()
                     });
-                    let from =
-                        |row: &&mut Workspace| row.screens.iter().any(|held| held.id == screen);
+                    let from = |row: &&mut Workspace| row.screens.iter().any(|held| held.id == screen);
                     let from = model.0.iter_mut().find(from).unwrap();
-                    let at = from
-                        .screens
-                        .iter()
-                        .position(|held| held.id == screen)
-                        .unwrap();
+                    let at = from.screens.iter().position(|held| held.id == screen).unwrap();
                     let moved = from.screens.remove(at);
                     let stays = from.id == workspace;
                     if !stays && from.active == Some(screen) {
@@ -450,10 +381,7 @@ fn places_are_what_a_person_sees() {
                     }
                 }
                 _ => {
-                    bench.path(PaneFocus {
-                        pane: pane.to_string(),
-                        ..PaneFocus::default()
-                    });
+                    bench.path(PaneFocus { pane: pane.to_string(), ..PaneFocus::default() });
                     model.focus(pane);
                 }
             }
@@ -469,10 +397,7 @@ fn places_are_what_a_person_sees() {
                 model = Model::of(&bench.graph);
             }
         }
-        assert!(
-            splits > 20 && closes > 20,
-            "{splits} splits, {closes} closes"
-        );
+        assert!(splits > 20 && closes > 20, "{splits} splits, {closes} closes");
     }
 }
 
@@ -504,25 +429,14 @@ fn a_place_is_meant_by_what_is_in_it_and_by_a_path() {
     assert_eq!(graph.resolve_pane(start), Ok(right));
     let terminal = graph.resolve_terminal("right").unwrap();
     assert_eq!(graph.resolve_terminal("main/right"), Ok(terminal));
-    assert_eq!(
-        graph.resolve_terminal(&terminal.to_string()[..14]),
-        Ok(terminal)
-    );
+    assert_eq!(graph.resolve_terminal(&terminal.to_string()[..14]), Ok(terminal));
     assert_eq!(code(graph.resolve_terminal("other/right")), Code::NotFound);
     let tab = graph.resolve_tab("main/right").unwrap();
     assert_eq!(graph.row::<TabRow>(tab).unwrap().pane_id, right);
-    bench.path(TabRename {
-        tab: tab.to_string(),
-        name: "logs".to_owned(),
-        ..TabRename::default()
-    });
+    bench.path(TabRename { tab: tab.to_string(), name: "logs".to_owned(), ..TabRename::default() });
     assert_eq!(bench.graph.resolve_tab("main/right/logs"), Ok(tab));
     // Shown twice, a terminal does not mean a tab any more.
-    bench.path(TabNew {
-        pane: Some(left.to_string()),
-        terminal: Some("right".to_owned()),
-        ..TabNew::default()
-    });
+    bench.path(TabNew { pane: Some(left.to_string()), terminal: Some("right".to_owned()), ..TabNew::default() });
     assert_eq!(code(bench.graph.resolve_tab("right")), Code::Ambiguous);
     assert_eq!(code(bench.graph.resolve_pane("right")), Code::Ambiguous);
 }
@@ -530,63 +444,33 @@ fn a_place_is_meant_by_what_is_in_it_and_by_a_path() {
 #[test]
 fn renaming_a_terminal_renames_the_tabs_that_show_it_and_renaming_a_tab_only_that() {
     let (mut bench, left, _) = two_panes();
-    let again = bench.path(TabNew {
-        pane: Some(left.to_string()),
-        terminal: Some("right".to_owned()),
-        ..TabNew::default()
-    });
+    let again =
+        bench.path(TabNew { pane: Some(left.to_string()), terminal: Some("right".to_owned()), ..TabNew::default() });
     let names = |bench: &Bench| {
         let row = bench.graph.terminal(again.terminal.unwrap()).unwrap();
-        let tabs = row
-            .tab_ids
-            .iter()
-            .map(|tab| bench.graph.row::<TabRow>(*tab).unwrap().name.clone());
+        let tabs = row.tab_ids.iter().map(|tab| bench.graph.row::<TabRow>(*tab).unwrap().name.clone());
         tabs.chain([row.name.clone()]).collect::<Vec<_>>()
     };
-    bench.path(TerminalRename {
-        terminal: "right".to_owned(),
-        name: "both".to_owned(),
-        ..TerminalRename::default()
-    });
+    bench.path(TerminalRename { terminal: "right".to_owned(), name: "both".to_owned(), ..TerminalRename::default() });
     assert_eq!(names(&bench), ["both", "both", "both"]);
-    bench.path(TabRename {
-        tab: again.tab.unwrap().to_string(),
-        name: "one".to_owned(),
-        ..TabRename::default()
-    });
+    bench.path(TabRename { tab: again.tab.unwrap().to_string(), name: "one".to_owned(), ..TabRename::default() });
     assert_eq!(names(&bench), ["both", "one", "both"]);
 }
 
 #[test]
 fn closing_shows_the_neighbour_and_leaves_terminals_alive() {
     let (mut bench, left, right) = two_panes();
-    bench.path(PaneZoom {
-        pane: right.to_string(),
-        zoomed: Some(true),
-        ..PaneZoom::default()
-    });
-    bench.path(PaneClose {
-        pane: right.to_string(),
-        ..PaneClose::default()
-    });
+    bench.path(PaneZoom { pane: right.to_string(), zoomed: Some(true), ..PaneZoom::default() });
+    bench.path(PaneClose { pane: right.to_string(), ..PaneClose::default() });
     let screen = bench.graph.all::<ScreenRow>().next().unwrap().clone();
-    assert_eq!(
-        (screen.focused_pane_id, screen.zoomed_pane_id),
-        (left, None)
-    );
+    assert_eq!((screen.focused_pane_id, screen.zoomed_pane_id), (left, None));
     let detached = bench.graph.resolve_terminal("right").unwrap();
     assert!(bench.graph.terminal(detached).unwrap().tab_ids.is_empty());
     // An ended terminal goes on being shown until it is closed; then its pane goes, and the screen.
     let ended = bench.graph.resolve_terminal("left").unwrap();
-    bench.terminal(Happened::Ended {
-        terminal: ended,
-        exit: keepline_protocol::record::Exit::Status(0),
-    });
+    bench.terminal(Happened::Ended { terminal: ended, exit: keepline_protocol::record::Exit::Status(0) });
     assert_eq!(bench.graph.terminal(ended).unwrap().tab_ids.len(), 1);
-    bench.path(TerminalClose {
-        terminal: "left".to_owned(),
-        ..TerminalClose::default()
-    });
+    bench.path(TerminalClose { terminal: "left".to_owned(), ..TerminalClose::default() });
     assert_eq!(bench.graph.all::<ScreenRow>().count(), 0);
     assert_eq!(bench.graph.all::<WorkspaceRow>().count(), 1);
     // A terminal that never ran was never seen.
@@ -601,19 +485,10 @@ fn a_layout_drops_what_is_not_there() {
     let (mut bench, ..) = two_panes();
     let layout = bench.graph.export("main").unwrap();
     let gone = bench.graph.resolve_terminal("right").unwrap();
-    bench.path(TerminalClose {
-        terminal: gone.to_string(),
-        ..TerminalClose::default()
-    });
-    let apply = |layout: Json| LayoutApply {
-        layout,
-        ..LayoutApply::default()
-    };
+    bench.path(TerminalClose { terminal: gone.to_string(), ..TerminalClose::default() });
+    let apply = |layout: Json| LayoutApply { layout, ..LayoutApply::default() };
     let made = bench.path(apply(layout));
-    let row = bench
-        .graph
-        .row::<WorkspaceRow>(made.workspace.unwrap())
-        .unwrap();
+    let row = bench.graph.row::<WorkspaceRow>(made.workspace.unwrap()).unwrap();
     assert_eq!(row.name, "main");
     let screen = bench.graph.row::<ScreenRow>(made.screen.unwrap()).unwrap();
     assert_eq!(screen.layout.panes().len(), 1);
@@ -647,10 +522,7 @@ fn places_have_bounds_and_move_within_them() {
     };
     bench.path(to("up"));
     assert_eq!(bench.refusal(to("inside")).code, Code::Invalid);
-    let onto_itself = PaneMove {
-        beside: left.to_string(),
-        ..to("up")
-    };
+    let onto_itself = PaneMove { beside: left.to_string(), ..to("up") };
     assert_eq!(bench.refusal(onto_itself).code, Code::Invalid);
     let resize = |pane: PaneId, ratio: f64| PaneResize {
         pane: pane.to_string(),
@@ -659,65 +531,31 @@ fn places_have_bounds_and_move_within_them() {
     };
     bench.path(resize(left, 0.2));
     let screen = bench.graph.all::<ScreenRow>().next().unwrap();
-    assert!(
-        serde_json::to_string(&screen.layout)
-            .unwrap()
-            .contains("0.2")
-    );
+    assert!(serde_json::to_string(&screen.layout).unwrap().contains("0.2"));
     let alone = bench.path(ScreenNew {
         terminal: Some("left".to_owned()),
         name: Some("alone".to_owned()),
         ..ScreenNew::default()
     });
-    assert_eq!(
-        bench.refusal(resize(alone.pane.unwrap(), 0.5)).code,
-        Code::Invalid
-    );
-    bench.path(ScreenRename {
-        screen: "alone".to_owned(),
-        name: "other".to_owned(),
-        ..ScreenRename::default()
-    });
-    bench.path(ScreenFocus {
-        screen: "other".to_owned(),
-        ..ScreenFocus::default()
-    });
-    bench.path(ScreenClose {
-        screen: "other".to_owned(),
-        ..ScreenClose::default()
-    });
+    assert_eq!(bench.refusal(resize(alone.pane.unwrap(), 0.5)).code, Code::Invalid);
+    bench.path(ScreenRename { screen: "alone".to_owned(), name: "other".to_owned(), ..ScreenRename::default() });
+    bench.path(ScreenFocus { screen: "other".to_owned(), ..ScreenFocus::default() });
+    bench.path(ScreenClose { screen: "other".to_owned(), ..ScreenClose::default() });
     for name in ["b", "c"] {
         bench.workspace(new_workspace(name));
     }
-    bench.path(WorkspaceMove {
-        workspace: "c".to_owned(),
-        index: 0,
-        ..WorkspaceMove::default()
-    });
+    bench.path(WorkspaceMove { workspace: "c".to_owned(), index: 0, ..WorkspaceMove::default() });
     let names = bench.graph.in_order(|row: &WorkspaceRow| Some(row.index));
     let names: Vec<_> = names.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["c", "main", "b"]);
-    bench.path(WorkspaceFocus {
-        workspace: "b".to_owned(),
-        ..WorkspaceFocus::default()
-    });
+    bench.path(WorkspaceFocus { workspace: "b".to_owned(), ..WorkspaceFocus::default() });
     let recent = bench.graph.recent_workspace().unwrap();
     assert_eq!(bench.graph.row::<WorkspaceRow>(recent).unwrap().name, "b");
-    let both = TabNew {
-        pane: Some(left.to_string()),
-        workspace: Some("b".to_owned()),
-        ..TabNew::default()
-    };
+    let both = TabNew { pane: Some(left.to_string()), workspace: Some("b".to_owned()), ..TabNew::default() };
     assert_eq!(bench.refusal(both).code, Code::Invalid);
     let ended = bench.graph.resolve_terminal("left").unwrap();
-    bench.terminal(Happened::Ended {
-        terminal: ended,
-        exit: keepline_protocol::record::Exit::Status(0),
-    });
-    let shown = TabNew {
-        terminal: Some("left".to_owned()),
-        ..TabNew::default()
-    };
+    bench.terminal(Happened::Ended { terminal: ended, exit: keepline_protocol::record::Exit::Status(0) });
+    let shown = TabNew { terminal: Some("left".to_owned()), ..TabNew::default() };
     assert_eq!(bench.refusal(shown).code, Code::Gone);
     assert!(bench.graph.all::<TerminalRow>().count() > 1);
 }

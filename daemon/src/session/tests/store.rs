@@ -11,17 +11,12 @@ use tempfile::tempdir;
 
 use super::super::store::{FILE, KEY_FILE, LOCK};
 use super::super::writer::Request;
-use super::super::{
-    Claim, DAEMON_STOPPED, Decision, Event, NewInvitation, Origin, Reason, Session,
-};
+use super::super::{Claim, DAEMON_STOPPED, Decision, Event, NewInvitation, Origin, Reason, Session};
 use super::*;
 use crate::bounds::{JOURNAL_RECORDS_MAX, KEY_MAX, RECEIPTS_MAX};
 
 fn keyed(key: &str) -> Origin {
-    Origin {
-        key: Some(key.to_owned()),
-        ..Origin::default()
-    }
+    Origin { key: Some(key.to_owned()), ..Origin::default() }
 }
 
 async fn make(session: &Session, origin: Origin, name: &str) -> Result<Receipt<ApiPath>, Failure> {
@@ -30,11 +25,7 @@ async fn make(session: &Session, origin: Origin, name: &str) -> Result<Receipt<A
 
 fn count(dir: &Path, table: &str) -> usize {
     let connection = Connection::open(dir.join(FILE)).unwrap();
-    let count: i64 = connection
-        .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
-            row.get(0)
-        })
-        .unwrap();
+    let count: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
     usize::try_from(count).unwrap()
 }
 
@@ -45,30 +36,17 @@ async fn rows_are_back_after_a_restart_and_what_lived_has_ended() {
     assert_eq!(session.cursor().revision, 0);
     make(&session, Origin::default(), "work").await.unwrap();
     let place = Place::Workspace("work".to_owned());
-    let made = session
-        .mutate(Origin::default(), new_terminal(place, "t"))
-        .await
-        .unwrap();
+    let made = session.mutate(Origin::default(), new_terminal(place, "t")).await.unwrap();
     assert_eq!((made.revision, made.replayed), (2, false));
-    let started = Happened::Started {
-        terminal: made.value.terminal.unwrap(),
-        pid: 1,
-    };
+    let started = Happened::Started { terminal: made.value.terminal.unwrap(), pid: 1 };
     session.mutate(Origin::default(), started).await.unwrap();
     session.close().await;
 
     let again = Session::open(dir.path()).unwrap();
     assert_ne!(again.generation(), session.generation());
     assert_eq!(again.cursor().revision, 1);
-    let row = again
-        .terminal(again.resolve_terminal("t").unwrap())
-        .unwrap();
-    assert_eq!(
-        row.exit,
-        Some(keepline_protocol::record::Exit::Reason(
-            DAEMON_STOPPED.to_owned()
-        ))
-    );
+    let row = again.terminal(again.resolve_terminal("t").unwrap()).unwrap();
+    assert_eq!(row.exit, Some(keepline_protocol::record::Exit::Reason(DAEMON_STOPPED.to_owned())));
     assert_eq!(row.tab_ids, [made.value.tab.unwrap()]);
     again.close().await;
     // Nothing lived, so there is nothing to commit.
@@ -84,40 +62,16 @@ async fn a_key_does_its_request_once_also_after_a_restart() {
     let session = Session::open(dir.path()).unwrap();
     let first = make(&session, keyed("k"), "one").await.unwrap();
     let second = make(&session, keyed("k"), "one").await.unwrap();
-    assert_eq!(
-        second,
-        Receipt {
-            replayed: true,
-            ..first.clone()
-        }
-    );
-    assert_eq!(
-        code(make(&session, keyed("k"), "two").await),
-        Code::Conflict
-    );
+    assert_eq!(second, Receipt { replayed: true, ..first.clone() });
+    assert_eq!(code(make(&session, keyed("k"), "two").await), Code::Conflict);
     let terminal = new_terminal(Place::Recent, "");
-    assert_eq!(
-        code(session.mutate(keyed("k"), terminal).await),
-        Code::Conflict
-    );
+    assert_eq!(code(session.mutate(keyed("k"), terminal).await), Code::Conflict);
     // Another device's key is another key.
     let device = Some(DeviceId::from_bytes([1; 16]));
-    let other = make(
-        &session,
-        Origin {
-            device,
-            ..keyed("k")
-        },
-        "one",
-    )
-    .await
-    .unwrap();
+    let other = make(&session, Origin { device, ..keyed("k") }, "one").await.unwrap();
     assert!(!other.replayed && other.value != first.value);
     // Two that wait together are still one.
-    let (left, right) = tokio::join!(
-        make(&session, keyed("j"), "x"),
-        make(&session, keyed("j"), "x")
-    );
+    let (left, right) = tokio::join!(make(&session, keyed("j"), "x"), make(&session, keyed("j"), "x"));
     let (left, right) = (left.unwrap(), right.unwrap());
     assert_eq!(left.value, right.value);
     assert_ne!(left.replayed, right.replayed);
@@ -127,20 +81,12 @@ async fn a_key_does_its_request_once_also_after_a_restart() {
     session.close().await;
 
     let again = Session::open(dir.path()).unwrap();
-    assert_eq!(
-        make(&again, keyed("k"), "one").await.unwrap(),
-        Receipt {
-            replayed: true,
-            ..first
-        }
-    );
+    assert_eq!(make(&again, keyed("k"), "one").await.unwrap(), Receipt { replayed: true, ..first });
     assert_eq!(again.cursor().revision, 0);
     for key in [String::new(), "k".repeat(KEY_MAX + 1)] {
         assert_eq!(code(make(&again, keyed(&key), "one").await), Code::Invalid);
     }
-    make(&again, keyed(&"k".repeat(KEY_MAX)), "long")
-        .await
-        .unwrap();
+    make(&again, keyed(&"k".repeat(KEY_MAX)), "long").await.unwrap();
     again.close().await;
 }
 
@@ -149,49 +95,18 @@ async fn an_expected_revision_must_be_the_current_one() {
     let dir = tempdir().unwrap();
     let session = Session::open(dir.path()).unwrap();
     let cursor = session.cursor();
-    let expecting = |expect: Cursor| Origin {
-        expect: Some(expect),
-        ..Origin::default()
-    };
+    let expecting = |expect: Cursor| Origin { expect: Some(expect), ..Origin::default() };
     make(&session, expecting(cursor), "one").await.unwrap();
-    assert_eq!(
-        code(make(&session, expecting(cursor), "two").await),
-        Code::Conflict
-    );
-    let other = Cursor {
-        generation: Generation::from_bytes([0; 16]),
-        revision: 1,
-    };
-    assert_eq!(
-        code(make(&session, expecting(other), "two").await),
-        Code::Gone
-    );
+    assert_eq!(code(make(&session, expecting(cursor), "two").await), Code::Conflict);
+    let other = Cursor { generation: Generation::from_bytes([0; 16]), revision: 1 };
+    assert_eq!(code(make(&session, expecting(other), "two").await), Code::Gone);
     // A retry expects what its first try did, and still gets that one's receipt.
-    let retried = Origin {
-        key: Some("k".to_owned()),
-        ..expecting(session.cursor())
-    };
-    assert!(
-        !make(&session, retried.clone(), "two")
-            .await
-            .unwrap()
-            .replayed
-    );
+    let retried = Origin { key: Some("k".to_owned()), ..expecting(session.cursor()) };
+    assert!(!make(&session, retried.clone(), "two").await.unwrap().replayed);
     assert!(make(&session, retried, "two").await.unwrap().replayed);
     // What changes nothing is no transaction.
-    let same = WorkspaceRename {
-        workspace: "two".to_owned(),
-        name: "two".to_owned(),
-        ..WorkspaceRename::default()
-    };
-    assert_eq!(
-        session
-            .mutate(Origin::default(), same)
-            .await
-            .unwrap()
-            .revision,
-        2
-    );
+    let same = WorkspaceRename { workspace: "two".to_owned(), name: "two".to_owned(), ..WorkspaceRename::default() };
+    assert_eq!(session.mutate(Origin::default(), same).await.unwrap().revision, 2);
     session.close().await;
 }
 
@@ -201,20 +116,10 @@ async fn a_second_daemon_is_refused_and_names_the_first() {
     let session = Session::open(dir.path()).unwrap();
     let failure = Session::open(dir.path()).map(drop).unwrap_err();
     assert_eq!(failure.code, Code::Busy);
-    assert!(
-        failure
-            .message
-            .contains(&format!("pid {}", std::process::id())),
-        "{failure}"
-    );
-    make(&session, Origin::default(), "still served")
-        .await
-        .unwrap();
+    assert!(failure.message.contains(&format!("pid {}", std::process::id())), "{failure}");
+    make(&session, Origin::default(), "still served").await.unwrap();
     session.close().await;
-    assert_eq!(
-        code(make(&session, Origin::default(), "late").await),
-        Code::Failed
-    );
+    assert_eq!(code(make(&session, Origin::default(), "late").await), Code::Failed);
     Session::open(dir.path()).unwrap().close().await;
 }
 
@@ -224,18 +129,11 @@ async fn state_is_private() {
     let state = dir.path().join("state");
     let session = Session::open(&state).unwrap();
     make(&session, Origin::default(), "one").await.unwrap();
-    assert_eq!(
-        fs::metadata(&state).unwrap().permissions().mode() & 0o777,
-        0o700
-    );
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o700);
     let mut names = Vec::new();
     for entry in fs::read_dir(&state).unwrap() {
         let entry = entry.unwrap();
-        assert_eq!(
-            entry.metadata().unwrap().permissions().mode() & 0o777,
-            0o600,
-            "{entry:?}"
-        );
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{entry:?}");
         names.push(entry.file_name().into_string().unwrap());
     }
     assert!(names.iter().any(|name| name == FILE) && names.iter().any(|name| name == LOCK));
@@ -255,19 +153,10 @@ fn private_tempdir() -> tempfile::TempDir {
 
 /// Every file in `dir` but the lock, with its bytes.
 fn content(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     files
-        .filter(|path| {
-            path.file_name().unwrap() != LOCK && !path.to_str().unwrap().ends_with("-shm")
-        })
-        .map(|path| {
-            (
-                path.file_name().unwrap().to_str().unwrap().to_owned(),
-                fs::read(&path).unwrap(),
-            )
-        })
+        .filter(|path| path.file_name().unwrap() != LOCK && !path.to_str().unwrap().ends_with("-shm"))
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap()))
         .collect()
 }
 
@@ -281,13 +170,10 @@ async fn what_a_newer_version_wrote_is_refused_untouched() {
     let newer = private_tempdir();
     {
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
-        connection
-            .execute("UPDATE meta SET value = 99 WHERE key = 'schema'", [])
-            .unwrap();
+        connection.execute("UPDATE meta SET value = 99 WHERE key = 'schema'", []).unwrap();
         for name in [FILE, "keepline.db-wal"] {
             fs::copy(dir.path().join(name), newer.path().join(name)).unwrap();
-            fs::set_permissions(newer.path().join(name), fs::Permissions::from_mode(0o600))
-                .unwrap();
+            fs::set_permissions(newer.path().join(name), fs::Permissions::from_mode(0o600)).unwrap();
         }
     }
     let before = content(newer.path());
@@ -300,34 +186,20 @@ async fn what_a_newer_version_wrote_is_refused_untouched() {
 
 #[tokio::test]
 async fn what_is_no_store_is_refused_untouched() {
-    for text in [
-        "",
-        "CREATE TABLE other (x)",
-        "CREATE TABLE meta (key, value)",
-    ] {
+    for text in ["", "CREATE TABLE other (x)", "CREATE TABLE meta (key, value)"] {
         let dir = private_tempdir();
         let path = dir.path().join(FILE);
         if text.is_empty() {
-            fs::write(
-                &path,
-                "this is a letter, not a database, and it is long enough to be read as one"
-                    .repeat(40),
-            )
-            .unwrap();
-        } else {
-            Connection::open(&path)
-                .unwrap()
-                .execute_batch(text)
+            fs::write(&path, "this is a letter, not a database, and it is long enough to be read as one".repeat(40))
                 .unwrap();
+        } else {
+            Connection::open(&path).unwrap().execute_batch(text).unwrap();
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let before = content(dir.path());
         let failure = Session::open(dir.path()).map(drop).unwrap_err();
         assert_eq!(failure.code, Code::Refused, "{text}");
-        assert!(
-            failure.message.contains("not a keepline store"),
-            "{failure}"
-        );
+        assert!(failure.message.contains("not a keepline store"), "{failure}");
         assert_eq!(content(dir.path()), before);
     }
 }
@@ -366,10 +238,7 @@ const LAYOUT_1: &str = r#"
 async fn a_store_of_layout_1_is_brought_to_this_one() {
     let dir = private_tempdir();
     let path = dir.path().join(FILE);
-    Connection::open(&path)
-        .unwrap()
-        .execute_batch(LAYOUT_1)
-        .unwrap();
+    Connection::open(&path).unwrap().execute_batch(LAYOUT_1).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     // Twice: a store that was brought to this layout is one of it.
     for _ in 0..2 {
@@ -386,10 +255,7 @@ async fn a_store_of_layout_1_is_brought_to_this_one() {
         key: [9; 32],
         name: "phone".to_owned(),
         serial: 1,
-        invitation: Some((
-            "inv_33333333333333333333333333333333".parse().unwrap(),
-            Some([0x44; 32]),
-        )),
+        invitation: Some(("inv_33333333333333333333333333333333".parse().unwrap(), Some([0x44; 32]))),
         trusted_carrier: false,
     };
     assert_eq!(session.claim(claim).await, Ok(Decision::Pending));
@@ -402,11 +268,7 @@ async fn a_store_of_layout_1_is_brought_to_this_one() {
     assert_eq!(terminal.lifecycle, super::super::Lifecycle::Ended);
     let made = make(&session, keyed("k"), "new").await.unwrap();
     assert!(!made.replayed);
-    let rename = WorkspaceRename {
-        workspace: "main".to_owned(),
-        name: "old".to_owned(),
-        ..WorkspaceRename::default()
-    };
+    let rename = WorkspaceRename { workspace: "main".to_owned(), name: "old".to_owned(), ..WorkspaceRename::default() };
     session.mutate(Origin::default(), rename).await.unwrap();
     session.close().await;
 }
@@ -438,9 +300,7 @@ async fn damaged_rows_are_one_clear_sentence() {
     let dir = tempdir().unwrap();
     Session::open(dir.path()).unwrap().close().await;
     let connection = Connection::open(dir.path().join(FILE)).unwrap();
-    connection
-        .execute("INSERT INTO rows VALUES ('terminal', 'x', '{}')", [])
-        .unwrap();
+    connection.execute("INSERT INTO rows VALUES ('terminal', 'x', '{}')", []).unwrap();
     drop(connection);
     let failure = Session::open(dir.path()).map(drop).unwrap_err();
     assert_eq!(failure.code, Code::Failed);
@@ -453,12 +313,7 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
     let session = Session::open(dir.path()).unwrap();
     make(&session, keyed("first"), "first").await.unwrap();
     let (_, mut follower) = session.subscribe(None);
-    session
-        .requests
-        .send(Request::LimitPages(0))
-        .await
-        .ok()
-        .unwrap();
+    session.requests.send(Request::LimitPages(0)).await.ok().unwrap();
     let mut made = Vec::new();
     let name = |number: usize| format!("{number} {}", "x".repeat(200));
     let failure = loop {
@@ -471,47 +326,21 @@ async fn a_full_disk_refuses_and_changes_nothing_and_serving_goes_on() {
         assert!(made.len() < 10_000, "the disk never got full");
     };
     assert_eq!(failure.code, Code::Failed);
-    assert!(
-        failure.message.contains("full") && failure.message.contains("nothing was changed"),
-        "{failure}"
-    );
+    assert!(failure.message.contains("full") && failure.message.contains("nothing was changed"), "{failure}");
     let shown = Mirror::of(&session.snapshot());
     assert_eq!(shown.rows.len(), made.len() + 1);
     // Nothing of what was refused is left in memory either.
-    let close = WorkspaceClose {
-        workspace: name(made.len()),
-        ..WorkspaceClose::default()
-    };
-    assert_eq!(
-        code(session.mutate(Origin::default(), close).await),
-        Code::NotFound
-    );
+    let close = WorkspaceClose { workspace: name(made.len()), ..WorkspaceClose::default() };
+    assert_eq!(code(session.mutate(Origin::default(), close).await), Code::NotFound);
     // Reads, and requests that write nothing, go on.
-    assert!(
-        make(&session, keyed("first"), "first")
-            .await
-            .unwrap()
-            .replayed
-    );
+    assert!(make(&session, keyed("first"), "first").await.unwrap().replayed);
     let standing = session.cursor();
-    session
-        .requests
-        .send(Request::LimitPages(u32::MAX - 1))
-        .await
-        .ok()
-        .unwrap();
+    session.requests.send(Request::LimitPages(u32::MAX - 1)).await.ok().unwrap();
     let number = made.len();
-    let next = make(&session, keyed(&format!("l{number}")), &name(number))
-        .await
-        .unwrap();
-    assert_eq!(
-        (next.revision, next.replayed),
-        (standing.revision + 1, false)
-    );
+    let next = make(&session, keyed(&format!("l{number}")), &name(number)).await.unwrap();
+    assert_eq!((next.revision, next.replayed), (standing.revision + 1, false));
     for revision in 2..=next.revision {
-        let Some(Event::Delta(committed)) = follower.next().await else {
-            panic!("a delta was due")
-        };
+        let Some(Event::Delta(committed)) = follower.next().await else { panic!("a delta was due") };
         assert_eq!(committed.revision, revision);
     }
     let last = Mirror::of(&session.snapshot()).rows;
@@ -572,15 +401,8 @@ async fn journal_and_receipts_are_bounded_and_former_generations_go() {
     for number in 0..over {
         let (session, workspace) = (session.clone(), made.value.workspace.unwrap().to_string());
         renames.spawn(async move {
-            let mutation = WorkspaceRename {
-                workspace,
-                name: format!("name {number}"),
-                ..WorkspaceRename::default()
-            };
-            session
-                .mutate(keyed(&format!("key {number}")), mutation)
-                .await
-                .unwrap();
+            let mutation = WorkspaceRename { workspace, name: format!("name {number}"), ..WorkspaceRename::default() };
+            session.mutate(keyed(&format!("key {number}")), mutation).await.unwrap();
         });
     }
     while let Some(done) = renames.join_next().await {
