@@ -35,6 +35,8 @@ pub const SOCKET_QUEUE: usize = 64 << 10;
 /// Bytes of one `terminal.send`: its base64 and its frame stay below [`LINE_TO_SERVER_MAX`]. `terminal send -` sends
 /// longer input in pieces.
 pub const SEND_PIECE: usize = 512 << 10;
+/// Bytes of text that `terminal paste -` reads from stdin. More is refused: a program takes so much for one paste.
+pub const PASTE_MAX: usize = 16 << 20;
 /// Bytes of output that may wait for a slow stdout before nothing more is read from the local socket; one record more
 /// can be there. More would be output that an interrupt can no longer drop.
 pub const OUTPUT_QUEUE: usize = 64 << 10;

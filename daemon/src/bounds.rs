@@ -197,3 +197,13 @@ pub const REPLAY_LOOK: Duration = Duration::from_secs(1);
 pub const REQUESTS_AT_ONCE: usize = 64;
 /// Between two tries to record that a terminal ended, while the disk takes nothing.
 pub const RECORD_AGAIN: Duration = Duration::from_secs(1);
+/// Bytes of rows in an answer, so that it fits a message and a line of JSON in any spelling. The rest is asked for anew.
+pub const READ_MAX: usize = 512 << 10;
+/// Bytes of an expression that is waited for. A longer one is refused.
+pub const PATTERN_MAX: usize = 4096;
+/// Bytes of memory that an expression may take. One that takes more is refused.
+pub const PATTERN_COMPILED_MAX: usize = 1 << 20;
+/// Lines that are searched before others may look at the screen.
+pub const LOOK_LINES: u64 = 1000;
+/// Between two searches of a screen for what is waited for: output comes in many pieces.
+pub const LOOK_PAUSE: Duration = Duration::from_millis(10);

@@ -22,7 +22,7 @@ use crate::daemon::now_ms;
 use crate::session::{
     Cells, DAEMON_STOPPED, Effects, FIRST_SIZE, Happened, Lifecycle, Mutate, NOT_STARTED, Observed, Origin, Session,
 };
-use crate::terminal::{PtyIo, Spawn, Terminal};
+use crate::terminal::{Policy, PtyIo, Spawn, Terminal};
 
 pub(crate) struct Terminals {
     session: Session,
@@ -269,11 +269,11 @@ impl Terminals {
         }
     }
 
-    /// Pins the size of a terminal whose row says so.
-    pub(crate) async fn resized(&self, receipt: &Receipt<Path>, size: Size) -> Result<(), Failure> {
+    /// Gives a terminal the size, or the policy, that its row says.
+    pub(crate) async fn resized(&self, receipt: &Receipt<Path>, policy: Policy) -> Result<(), Failure> {
         // Others may have resized it since a request that is replayed.
         if let Some(id) = receipt.value.terminal.filter(|_| !receipt.replayed) {
-            self.find(&id.to_string())?.pin(Some(size)).await;
+            self.find(&id.to_string())?.set_policy(policy).await;
         }
         Ok(())
     }

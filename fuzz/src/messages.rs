@@ -33,7 +33,7 @@ macro_rules! checks {
 /// Every method; the replay test compares with the registry.
 const METHODS: &[Checks] = checks! {
     SessionSnapshot SessionEvents WorkspaceNew WorkspaceRename WorkspaceClose TerminalNew TerminalRename TerminalClose
-    TerminalResize TerminalSend TerminalSignal TerminalRead TerminalAttach RemoteInvite RemotePending RemoteApprove
+    TerminalResize TerminalSend TerminalSignal TerminalRead TerminalWait TerminalKeys TerminalPaste TerminalMouse TerminalAttach RemoteInvite RemotePending RemoteApprove
     RemoteDeny RemoteDevices RemoteConnections RemoteRevoke RemoteScope RemoteRotateKey ServerStatus
     ServerStop ServerAudit WorkspaceMove WorkspaceFocus ScreenNew ScreenRename ScreenMove ScreenFocus ScreenClose PaneSplit
     PaneMove PaneResize PaneFocus PaneZoom PaneClose TabNew TabRename TabMove TabFocus TabClose LayoutExport LayoutApply

@@ -131,6 +131,10 @@ methods! {
     0x0306 "terminal.signal" TerminalSignal: Once Type (terminal::TerminalSignal) -> Empty;
     0x0307 "terminal.read" TerminalRead: Read View (terminal::TerminalRead) -> terminal::ScreenText;
     0x0308 "terminal.attach" TerminalAttach: Stream View (terminal::TerminalAttach) -> terminal::Attached;
+    0x0309 "terminal.wait" TerminalWait: Read View (terminal::TerminalWait) -> terminal::Waited;
+    0x030a "terminal.keys" TerminalKeys: Input Type (terminal::TerminalKeys) -> terminal::Sent;
+    0x030b "terminal.paste" TerminalPaste: Input Type (terminal::TerminalPaste) -> terminal::Sent;
+    0x030c "terminal.mouse" TerminalMouse: Input Type (terminal::TerminalMouse) -> terminal::Sent;
     0x0401 "remote.invite" RemoteInvite: Once Admin (remote::Invite) -> remote::Invited;
     0x0402 "remote.pending" RemotePending: Read Admin (Empty) -> remote::PendingDevices;
     0x0403 "remote.approve" RemoteApprove: Once Admin (remote::DeviceRef) -> remote::DeviceChanged;

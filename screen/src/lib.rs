@@ -22,6 +22,7 @@ mod edit;
 mod effects;
 mod grid;
 mod history;
+mod input;
 mod model;
 mod modes;
 mod motion;
@@ -45,6 +46,7 @@ mod width;
 
 pub use effects::{Effects, Event, Mark, Occurrence, Reply};
 pub use history::Limits;
+pub use input::{Action, Key, Mouse};
 pub use modes::{ModeFlags, Modes};
 pub use screen::{Screen, Size};
 pub use state::{Malformed, State};

@@ -204,6 +204,12 @@ impl Screen {
         self.model.line_by_id(id)
     }
 
+    /// The text of that line, trailing blanks cut, with SGR sequences if `ansi`; and whether it goes on in the next one.
+    #[must_use]
+    pub fn line_text(&self, id: u64, ansi: bool) -> Option<(String, bool)> {
+        self.model.text_by_id(id, ansi)
+    }
+
     /// The ids of the lines that the last command wrote, as far as they are kept, if the shell marks commands (OSC 133).
     #[must_use]
     pub fn command_output(&self) -> Option<Range<u64>> {

@@ -74,10 +74,14 @@ pub(crate) fn line(cells: impl Iterator<Item = Cell>, wrap: Wrap, tables: &Table
     Line { runs, wraps: wrap != Wrap::No }
 }
 
-/// The row's text, trailing blanks cut.
-fn plain(row: &Row, tables: &Tables) -> String {
+/// The text of these cells, trailing blanks cut; with SGR sequences if `ansi`.
+fn text(cells: &[Cell], tables: &Tables, ansi: bool) -> String {
+    let content = cells.len() - cells.iter().rev().take_while(|cell| **cell == Cell::BLANK).count();
+    if ansi {
+        return vt::colored(&cells[..content], tables);
+    }
     let mut text = String::new();
-    row.cells().for_each(|cell| tables.push_text(cell, &mut text));
+    cells[..content].iter().for_each(|cell| tables.push_text(*cell, &mut text));
     text.truncate(text.trim_end_matches(' ').len());
     text
 }
@@ -85,11 +89,7 @@ fn plain(row: &Row, tables: &Tables) -> String {
 impl Model {
     pub(crate) fn rows_as_text(&self, ansi: bool) -> Vec<String> {
         let rows = self.grids[self.shown].iter();
-        if ansi {
-            rows.map(|row| vt::colored(row, &self.tables)).collect()
-        } else {
-            rows.map(|row| plain(row, &self.tables)).collect()
-        }
+        rows.map(|row| text(&row.cells().collect::<Vec<_>>(), &self.tables, ansi)).collect()
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
@@ -102,15 +102,31 @@ impl Model {
 
     /// The line of history, or row of the main screen, with this id.
     pub(crate) fn line_by_id(&self, id: u64) -> Option<Line> {
+        self.with_line(id, |cells, wrap, tables| {
+            let content = cells.len() - cells.iter().rev().take_while(|cell| **cell == Cell::BLANK).count();
+            line(cells[..content].iter().copied(), wrap, tables)
+        })
+    }
+
+    /// The text of that line, and whether it goes on in the next one.
+    pub(crate) fn text_by_id(&self, id: u64, ansi: bool) -> Option<(String, bool)> {
+        self.with_line(id, |cells, wrap, tables| (text(cells, tables, ansi), wrap != Wrap::No))
+    }
+
+    fn with_line<R>(&self, id: u64, read: impl FnOnce(&[Cell], Wrap, &Tables) -> R) -> Option<R> {
         let index = usize::try_from(id.checked_sub(self.history.first())?).ok()?;
+        let mut cells = Vec::new();
         if let Some(packed) = self.history.line(index) {
             let mut tables = Tables::new();
-            let mut cells = Vec::new();
             packed.unpack(&mut tables, self.columns, &mut cells);
-            return Some(line(cells.into_iter(), packed.wrap(), &tables));
+            return Some(read(&cells, packed.wrap(), &tables));
         }
         let row = index - self.history.len();
-        (row < self.rows).then(|| self.line_of(&self.grids[0][row]))
+        (row < self.rows).then(|| {
+            let row = &self.grids[0][row];
+            cells.extend(row.cells());
+            read(&cells, row.wrap, &self.tables)
+        })
     }
 
     /// FNV-1a over what is seen, as `spec/screen.md` lays it out.

@@ -68,12 +68,12 @@ pub(crate) fn snapshot(model: &Model, history_lines: usize, history_bytes: usize
     out.vt.into_bytes()
 }
 
-/// The row's text with SGR sequences, trailing blanks without a style cut.
-pub(crate) fn colored(row: &Row, tables: &Tables) -> String {
+/// The text of these cells with SGR sequences.
+pub(crate) fn colored(cells: &[Cell], tables: &Tables) -> String {
     let mut out = Writer::new(tables, usize::MAX);
     out.links = false;
-    for cell in row.cells().take(row.content_len()).filter(|cell| !cell.is_spacer()) {
-        out.put_cell(cell);
+    for cell in cells.iter().filter(|cell| !cell.is_spacer()) {
+        out.put_cell(*cell);
     }
     out.set_pen(Cell::BLANK);
     out.vt

@@ -601,6 +601,32 @@ pub(super) enum ClientVerb {
     List,
 }
 
+/// What `terminal wait` waits for.
+#[derive(Debug, Args)]
+pub(super) struct WaitLine {
+    /// Id or unique name
+    pub(super) terminal: String,
+    #[command(flatten)]
+    pub(super) what: AwaitedLine,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct AwaitedLine {
+    /// A row of the screen, or a line that scrolls off it, fits this regular expression; prints what fits
+    #[arg(long = "match", value_name = "REGEX")]
+    pub(super) matching: Option<String>,
+    /// The program ends; prints how
+    #[arg(long)]
+    pub(super) exit: bool,
+    /// Nothing is written for so many milliseconds
+    #[arg(long, value_name = "MS")]
+    pub(super) idle: Option<u32>,
+    /// The shell shows a prompt at which nothing was typed yet (OSC 133)
+    #[arg(long)]
+    pub(super) prompt: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum TerminalVerb {
     /// Start a terminal and print its id
@@ -629,6 +655,37 @@ pub(super) enum TerminalVerb {
         #[arg(allow_hyphen_values = true)]
         text: String,
     },
+    /// Press keys, as C-c, M-x, Enter, S-Left or F5, in the way that the program understands now
+    Keys {
+        /// Id or unique name
+        terminal: String,
+        /// Their names; a single character is its own
+        #[arg(required = true, value_name = "KEY", allow_hyphen_values = true)]
+        keys: Vec<String>,
+    },
+    /// Paste text: in brackets if the program asked for them, without control characters
+    Paste {
+        /// Id or unique name
+        terminal: String,
+        /// The text; - reads stdin
+        #[arg(allow_hyphen_values = true)]
+        text: String,
+    },
+    /// Do something with the mouse, if the program listens to it
+    Mouse {
+        /// Id or unique name
+        terminal: String,
+        /// press, release, click, move, wheel-up, wheel-down, wheel-left or wheel-right; C-, M-, S- in front are held keys
+        action: String,
+        /// Where, from 0,0 at the upper left
+        #[arg(value_name = "COL,ROW")]
+        place: String,
+        /// left, middle or right [default: left; none with move]
+        #[arg(long)]
+        button: Option<String>,
+    },
+    /// Wait for something, at most as long as --timeout says
+    Wait(WaitLine),
     /// Print what the screen shows, a line per row
     Read {
         /// Id or unique name
@@ -636,14 +693,29 @@ pub(super) enum TerminalVerb {
         /// With colours and attributes
         #[arg(long, conflicts_with = "json")]
         ansi: bool,
+        /// Lines of the history and screen by their ids instead; below 0 they count back from the screen's first row
+        #[arg(long, value_name = "FROM..TO", allow_hyphen_values = true)]
+        history: Option<String>,
+        /// The epoch of those ids, as --json says it: when they mean other lines by now, exit 5
+        #[arg(long, requires = "history")]
+        epoch: Option<u64>,
+        /// What the last command wrote, if the shell marks commands (OSC 133)
+        #[arg(long, conflicts_with = "history")]
+        last_command: bool,
+        /// Only 16 hex digits that are the same for what looks the same
+        #[arg(long, conflicts_with_all = ["ansi", "history", "last_command"])]
+        digest: bool,
     },
-    /// Pin a terminal's size
+    /// Pin a terminal's size, or say who decides it
     Resize {
         /// Id or unique name
         terminal: String,
-        /// The size
-        #[arg(value_name = "COLSxROWS")]
-        size: String,
+        /// The size that is pinned
+        #[arg(value_name = "COLSxROWS", required_unless_present = "policy", conflicts_with = "policy")]
+        size: Option<String>,
+        /// smallest: the least of all who look; latest: who attached or typed last
+        #[arg(long, value_name = "smallest|latest")]
+        policy: Option<String>,
         #[command(flatten)]
         change: Change,
     },

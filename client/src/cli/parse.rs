@@ -12,13 +12,13 @@ use keepline_protocol::registry::{Method, method};
 use keepline_protocol::scope::Scopes;
 
 use super::arguments::{
-    AttachLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun, PaneVerb,
-    ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb, SideLine, TabVerb, TerminalVerb,
-    WorkspaceVerb,
+    AttachLine, AwaitedLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun,
+    PaneVerb, ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb, SideLine, TabVerb,
+    TerminalVerb, WaitLine, WorkspaceVerb,
 };
 use super::settings::{
-    Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints, RemoteConnect, ServerStart,
-    Text,
+    Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints, Read, RemoteConnect,
+    ServerStart, Text,
 };
 use crate::bounds::{HISTORY_LINES, REQUEST_SECONDS_MAX, REQUEST_TIME, SIDE_MAX};
 use crate::paths::MachineName;
@@ -482,13 +482,32 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
             change::<method::TerminalNew>(params, Prints::Value("terminal"))
         }
         TerminalVerb::List => Consumer::List(Listed::Terminals),
-        TerminalVerb::Send { terminal, text } => {
-            Consumer::TerminalSend(terminal, if text == "-" { Text::Stdin } else { Text::Given(text) })
+        TerminalVerb::Send { terminal, text } => Consumer::TerminalSend(terminal, text_of(text)),
+        TerminalVerb::Keys { terminal, keys } => {
+            let params = terminal::TerminalKeys { terminal, attachment: None, keys };
+            change::<method::TerminalKeys>(params, Prints::Nothing)
         }
-        TerminalVerb::Read { terminal, ansi } => Consumer::TerminalRead(terminal, ansi),
-        TerminalVerb::Resize { terminal, size: raw_size, change: raw } => {
+        TerminalVerb::Paste { terminal, text } => Consumer::TerminalPaste(terminal, text_of(text)),
+        TerminalVerb::Mouse { terminal, action, place, button } => {
+            let cell = place.split_once(',').and_then(|(column, row)| Some((column.parse().ok()?, row.parse().ok()?)));
+            let (column, row) = cell.ok_or_else(|| format!("'{place}' is no place on a screen: it is COL,ROW"))?;
+            let params = terminal::TerminalMouse { terminal, attachment: None, action, button, column, row };
+            change::<method::TerminalMouse>(params, Prints::Nothing)
+        }
+        TerminalVerb::Wait(WaitLine { terminal, what: AwaitedLine { matching, exit, idle, prompt } }) => {
+            let flag = |set: bool| set.then_some(true);
+            let (exit, prompt) = (flag(exit), flag(prompt));
+            let params = terminal::TerminalWait { terminal, matching, exit, idle_ms: idle, prompt };
+            change::<method::TerminalWait>(params, Prints::Waited)
+        }
+        TerminalVerb::Read { terminal, ansi, history, epoch, last_command, digest } => {
+            let lines = history.as_deref().map(|text| lines(text, epoch)).transpose()?;
+            Consumer::TerminalRead(Read { terminal, ansi, lines, last_command, digest })
+        }
+        TerminalVerb::Resize { terminal, size: raw_size, policy, change: raw } => {
             let (key, expect) = terms(raw)?;
-            let params = terminal::TerminalResize { key, expect, terminal, size: size(&raw_size)? };
+            let size = raw_size.as_deref().map(size).transpose()?;
+            let params = terminal::TerminalResize { key, expect, terminal, size, policy };
             change::<method::TerminalResize>(params, Prints::Nothing)
         }
         TerminalVerb::Rename { terminal, name, change: raw } => {
@@ -511,6 +530,18 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
             change::<method::TerminalSignal>(params, Prints::Nothing)
         }
     })
+}
+
+fn text_of(text: String) -> Text {
+    if text == "-" { Text::Stdin } else { Text::Given(text) }
+}
+
+/// `FROM..TO`, each of which may be absent.
+fn lines(text: &str, epoch: Option<u64>) -> Result<terminal::LineRange, String> {
+    let wrong = || format!("'{text}' are no lines: write FROM..TO, as -100.. or 20..40");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let id = |text: &str| (!text.is_empty()).then(|| text.parse().map_err(|_| wrong())).transpose();
+    Ok(terminal::LineRange { epoch, from: id(from)?, to: id(to)? })
 }
 
 fn attach(line: AttachLine) -> Result<Attach, String> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use keepline_protocol::api::Cursor;
+use keepline_protocol::api::terminal::LineRange;
 use keepline_protocol::scope::Scopes;
 
 use crate::paths::MachineName;
@@ -47,9 +48,9 @@ impl Consumer {
                     _ => None,
                 })
                 .collect(),
-            Consumer::TerminalSend(terminal, _) | Consumer::TerminalRead(terminal, _) => {
-                vec![terminal]
-            }
+            Consumer::TerminalSend(terminal, _)
+            | Consumer::TerminalPaste(terminal, _)
+            | Consumer::TerminalRead(Read { terminal, .. }) => vec![terminal],
             Consumer::Attach(attach) => attach.terminal.iter_mut().collect(),
             _ => Vec::new(),
         }
@@ -121,6 +122,8 @@ pub enum Prints {
     Json(&'static str),
     /// What a receipt says of notifications: those that are not there.
     Unknown,
+    /// What was waited for.
+    Waited,
 }
 
 /// A collection of the session, listed.
@@ -193,8 +196,10 @@ pub enum Consumer {
     NotificationWatch(bool),
     /// `terminal send TERMINAL TEXT`.
     TerminalSend(String, Text),
-    /// `terminal read TERMINAL`, and whether with SGR sequences.
-    TerminalRead(String, bool),
+    /// `terminal paste TERMINAL TEXT`.
+    TerminalPaste(String, Text),
+    /// `terminal read TERMINAL`.
+    TerminalRead(Read),
     /// `attach`.
     Attach(Attach),
 }
@@ -230,6 +235,21 @@ pub enum Text {
     Given(String),
     /// All of stdin.
     Stdin,
+}
+
+/// `terminal read`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Id or unique name.
+    pub terminal: String,
+    /// Whether with SGR sequences.
+    pub ansi: bool,
+    /// Which lines; nothing for the screen that is shown.
+    pub lines: Option<LineRange>,
+    /// Whether what the last command wrote is meant.
+    pub last_command: bool,
+    /// Whether only the digest is printed.
+    pub digest: bool,
 }
 
 /// `attach`.

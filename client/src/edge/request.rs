@@ -9,7 +9,7 @@ use keepline_protocol::failure::{Code, Failure, FailureBody};
 use keepline_protocol::id::AttachmentId;
 use keepline_protocol::lane::Lane;
 use keepline_protocol::message::{Message, encode_raw};
-use keepline_protocol::registry::{ANSWER, Effect, Entry, FAILURE, Method, method};
+use keepline_protocol::registry::{ANSWER, Effect, Entry, FAILURE};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -104,7 +104,7 @@ fn name_the_request(entry: &Entry, params: &mut Value) {
     if entry.effect == Effect::Mutation && absent("key") {
         let key = data_encoding::HEXLOWER.encode(&entropy::<16>());
         members.insert("key".to_owned(), key.into());
-    } else if entry.number == method::TerminalSend::NUMBER && absent("attachment") {
+    } else if entry.effect == Effect::Input && absent("attachment") {
         let attachment = AttachmentId::from_bytes(entropy());
         members.insert("attachment".to_owned(), attachment.to_string().into());
     }

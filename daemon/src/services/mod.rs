@@ -110,6 +110,7 @@ async fn serve_stream(
     let served = match request.number {
         _ if let Err(failure) = allowed => sender.send(encode_failure(failure)).await,
         method::SessionEvents::NUMBER => events::serve(&daemon, &request, &sender).await,
+        method::TerminalWait::NUMBER => terminal::wait(&daemon, &request, &sender).await,
         method::TerminalAttach::NUMBER => attach::serve(&daemon, &caller, &request, &sender, receiver, &link).await,
         _ => {
             let turn = requests.acquire().await.expect("nobody closes it");
@@ -165,6 +166,13 @@ async fn answer(daemon: &Daemon, caller: &Caller, request: &Message) -> Bytes {
             .await
         }
         method::TerminalSend::NUMBER => reply::<method::TerminalSend, _>(request, |p| terminal::send(daemon, p)).await,
+        method::TerminalKeys::NUMBER => reply::<method::TerminalKeys, _>(request, |p| terminal::keys(daemon, p)).await,
+        method::TerminalPaste::NUMBER => {
+            reply::<method::TerminalPaste, _>(request, |p| terminal::paste(daemon, p)).await
+        }
+        method::TerminalMouse::NUMBER => {
+            reply::<method::TerminalMouse, _>(request, |p| terminal::mouse(daemon, p)).await
+        }
         method::TerminalSignal::NUMBER => {
             reply::<method::TerminalSignal, _>(request, |p| terminal::signal(daemon, p)).await
         }

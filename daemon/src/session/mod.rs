@@ -50,15 +50,16 @@ use keepline_protocol::id::{DeviceId, Generation, InvitationId, TerminalId};
 use keepline_protocol::scope::Scopes;
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub(crate) use self::apply::FIRST_SIZE;
 pub use self::apply::{DAEMON_STOPPED, NOT_STARTED};
+pub(crate) use self::apply::{FIRST_SIZE, size_policy};
 use self::audit::Gathered;
 use self::enrolment::ANY;
 pub use self::enrolment::{Choice, Claim, Decision, NewInvitation, Reason, Standing};
 use self::feed::Feed;
 pub use self::feed::{Committed, Event, Subscription};
-pub use self::mutation::{Effects, Happened, Mutate, Mutation, Notice, Observed, Value};
-pub use self::rows::{AttachedTo, Cells, ClientRow, Level, Lifecycle, TerminalRow};
+pub use self::mutation::{Effects, Ended, Happened, Mutate, Mutation, Notice, Observed, Value};
+pub(crate) use self::rows::exit_json;
+pub use self::rows::{AttachedTo, Cells, ClientRow, Level, Lifecycle, SizePolicy, TerminalRow};
 use self::writer::{Act, Answer, Request, Ruling, Writer, now_ms};
 use crate::bounds::{KEY_MAX, SESSION_QUEUE};
 

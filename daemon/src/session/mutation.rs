@@ -150,8 +150,21 @@ pub struct Effects {
     pub title: Option<String>,
     /// Its working directory.
     pub cwd: Option<String>,
+    /// The last command that ended.
+    pub command: Option<Ended>,
     /// What a person should see, oldest first.
     pub notices: Vec<Notice>,
+}
+
+/// What a shell says of a command that ended (OSC 133).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// Its exit status, if the shell says one.
+    pub status: Option<i32>,
+    /// The epoch of `lines`.
+    pub epoch: u64,
+    /// The ids of the lines that it wrote; nothing when another command has begun since.
+    pub lines: Option<std::ops::Range<u64>>,
 }
 
 /// A notification that a program's output asks for, or its bell.
@@ -169,7 +182,7 @@ impl Effects {
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.title.is_none() && self.cwd.is_none() && self.notices.is_empty()
+        self.title.is_none() && self.cwd.is_none() && self.command.is_none() && self.notices.is_empty()
     }
 
     /// Adds later ones. Of too many notices the oldest are dropped.
@@ -177,6 +190,7 @@ impl Effects {
         self.through = later.through;
         self.title = later.title.or(self.title.take());
         self.cwd = later.cwd.or(self.cwd.take());
+        self.command = later.command.or(self.command.take());
         self.notices.extend(later.notices);
         let excess = self.notices.len().saturating_sub(NOTICES_AT_ONCE);
         self.notices.drain(..excess);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use keepline_protocol::api::Size;
+use keepline_protocol::api::{Json, Size};
 use keepline_protocol::bounds::ROW_MAX;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{
@@ -139,6 +139,47 @@ pub struct TerminalRow {
     pub ended_ms: Option<u64>,
     /// The offset of output up to which its side effects (title, notifications, …) are in the graph.
     pub effects_through: u64,
+    /// What its shell said of the last command that ended (OSC 133); null when it said nothing.
+    #[serde(default)]
+    pub last_command: Option<LastCommand>,
+    /// Who decides its size.
+    #[serde(default)]
+    pub size_policy: SizePolicy,
+}
+
+/// A command that ended in a terminal's shell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastCommand {
+    /// Its exit status; null when the shell says none.
+    pub status: Option<i32>,
+    /// Unix time in milliseconds at which it ended.
+    pub ended_ms: u64,
+    /// The lines that it wrote, as `terminal.read` takes them; null when they are not known.
+    pub lines: Option<LineIds>,
+}
+
+/// Lines of a terminal by their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineIds {
+    /// The epoch that the ids are of.
+    pub epoch: u64,
+    /// The first line.
+    pub from: u64,
+    /// The line behind the last one.
+    pub to: u64,
+}
+
+/// Who decides a terminal's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SizePolicy {
+    /// The least columns and the least rows of all who look.
+    #[default]
+    Smallest,
+    /// Who attached, typed or voted last.
+    Latest,
+    /// Who pinned it.
+    Pinned,
 }
 
 /// How much a notification matters.
@@ -392,6 +433,14 @@ impl Stored {
 }
 
 /// The JSON form of an optional [`Exit`].
+/// How a terminal ended, as its row says it.
+pub(crate) fn exit_json(exit: &Exit) -> Json {
+    #[derive(Serialize)]
+    #[serde(transparent)]
+    struct Form(#[serde(with = "exit_form")] Option<Exit>);
+    Json::of(&Form(Some(exit.clone()))).expect("an exit has a JSON form")
+}
+
 pub(super) mod exit_form {
     use keepline_protocol::record::Exit;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

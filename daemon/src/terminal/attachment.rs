@@ -215,6 +215,9 @@ impl Hand {
         if self.observer {
             return Err(Failure::new(Code::Refused, "an observer cannot type"));
         }
+        if self.terminal.shared.seats().acted(self.seat) {
+            self.terminal.settle().await;
+        }
         self.terminal.input(self.id, offset, bytes).await
     }
 

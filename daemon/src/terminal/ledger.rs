@@ -96,6 +96,11 @@ impl Ledger {
         }
     }
 
+    /// Input of `id` below this offset was accepted.
+    pub(super) fn accepted(&self, id: AttachmentId) -> u64 {
+        self.0.iter().find(|entry| entry.id == id).and_then(|entry| entry.accepted).unwrap_or(0)
+    }
+
     /// Input of `id` below this offset was written.
     pub(super) fn written(&self, id: AttachmentId) -> u64 {
         self.0.iter().find(|entry| entry.id == id).map_or(0, |entry| entry.written)

@@ -12,6 +12,7 @@
 //! | `pty`, `launch`, `processes` | the PTY thread; what is started; the processes of a session |
 //! | `output` | the newest output and the resizes in it |
 //! | `screen` | what output makes of a screen: `keepline_screen`, within a record's and the graph's bounds |
+//! | `reading` | what is read of a screen, and waiting for it |
 //! | `ledger`, `seats` | which input was written; who is attached and which size they want |
 //! | `shared`, `attachment` | what the tasks share; a place in it |
 
@@ -21,6 +22,7 @@ mod ledger;
 mod output;
 mod processes;
 mod pty;
+mod reading;
 mod screen;
 mod seats;
 mod shared;
@@ -29,10 +31,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use keepline_protocol::api::Size;
-use keepline_protocol::api::terminal::{Attached, ScreenText};
+use keepline_protocol::api::terminal::Attached;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::{AttachmentId, TerminalId};
 use keepline_protocol::record::Exit;
@@ -48,6 +51,7 @@ pub use attachment::{Attach, Attachment, Hand};
 pub use launch::Spawn;
 pub use pty::PtyIo;
 pub use screen::Screen;
+pub use seats::Policy;
 
 /// A program on a PTY, with its screen and its newest output.
 ///
@@ -106,9 +110,9 @@ impl Terminal {
         self.shared.seats().size()
     }
 
-    /// Gives the terminal this size whatever the votes say, or with nothing the votes their say again.
-    pub async fn pin(&self, size: Option<Size>) {
-        self.shared.seats().pin(size);
+    /// Says who decides the terminal's size from now on.
+    pub async fn set_policy(&self, policy: Policy) {
+        self.shared.seats().set_policy(policy);
         self.settle().await;
     }
 
@@ -119,11 +123,34 @@ impl Terminal {
     /// When the terminal ends before everything is written.
     pub async fn send(&self, attachment: AttachmentId, bytes: Bytes) -> Result<u64, Failure> {
         let length = bytes.len() as u64;
-        let mut changed = self.shared.changed.subscribe();
         self.shared.ledger().attach(attachment);
         // Were this cancelled before, the ledger would count an attachment that never leaves.
         let _seat = Sending { terminal: self, attachment };
         self.input(attachment, 0, bytes).await?;
+        self.written(attachment, length).await
+    }
+
+    /// Writes what `encode` makes of the terminal's modes, as [`send`](Self::send) does. Under an id that has sent something
+    /// it is not made anew: the modes may be others by now.
+    ///
+    /// # Errors
+    /// Those of `encode`, and when the terminal ends before everything is written.
+    pub async fn send_encoded(
+        &self,
+        attachment: AttachmentId,
+        encode: impl FnOnce(&keepline_screen::Screen) -> Result<Vec<u8>, Failure>,
+    ) -> Result<u64, Failure> {
+        let accepted = self.shared.ledger().accepted(attachment);
+        if accepted > 0 {
+            return self.written(attachment, accepted).await;
+        }
+        let bytes = self.shared.look(|screen| encode(screen.get()))?;
+        self.send(attachment, bytes.into()).await
+    }
+
+    /// Waits until so many bytes of this attachment are written.
+    async fn written(&self, attachment: AttachmentId, length: u64) -> Result<u64, Failure> {
+        let mut changed = self.shared.changed.subscribe();
         loop {
             changed.mark_unchanged();
             let ended = self.shared.exit.borrow().is_some();
@@ -138,22 +165,6 @@ impl Terminal {
             // The sender lives as long as this terminal.
             let _ = changed.changed().await;
         }
-    }
-
-    /// The screen as text, with SGR sequences if `ansi`; also when the program has ended.
-    #[must_use]
-    pub fn read(&self, ansi: bool) -> ScreenText {
-        self.shared.look(|screen| {
-            let (cursor_column, cursor_row) = screen.get().cursor();
-            ScreenText {
-                terminal: self.id,
-                rows: screen.get().rows(ansi),
-                cursor_column,
-                cursor_row,
-                size: screen.size(),
-                through: screen.through(),
-            }
-        })
     }
 
     /// Sends a signal by its name, with or without `SIG`, to the foreground process group.
@@ -241,6 +252,7 @@ impl Terminal {
             let skipped =
                 ledger.accept(id, offset, length).map_err(|gap| Failure::new(Code::Invalid, gap.to_string()))?;
             if skipped < length {
+                self.shared.typed.fetch_add((length - skipped) as u64, Ordering::Relaxed);
                 drop(permit.split(skipped));
                 let written = piece.split_off(skipped);
                 if self.pty.writer().input(id, written, permit) {

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 use keepline_protocol::api::Size;
-use keepline_screen::{Event, Limits, Occurrence};
+use keepline_screen::{Event, Limits, Mark, Occurrence};
 
 use crate::bounds::{SNAPSHOT_HISTORY_MAX, SNAPSHOT_MAX};
-use crate::session::{Effects, Level, Notice};
+use crate::session::{Effects, Ended, Level, Notice};
 
 /// A screen that no output can take down.
 pub struct Screen {
@@ -25,6 +25,8 @@ pub(super) struct Fed {
     pub(super) replies: Vec<u8>,
     /// What goes to the graph.
     pub(super) effects: Effects,
+    /// Whether the shell waits at a prompt now, if it said anything of that.
+    pub(super) prompts: Option<bool>,
 }
 
 impl Screen {
@@ -46,7 +48,20 @@ impl Screen {
             self.screen = keepline_screen::Screen::new(size, limits);
             keepline_screen::Effects::default()
         });
-        Fed { replies: effects.reply_bytes(), effects: gathered(first, effects.events) }
+        let replies = effects.reply_bytes();
+        let mut marks = effects.events.iter().filter_map(|occurrence| match occurrence.event {
+            Event::Mark(mark) => Some(mark),
+            _ => None,
+        });
+        let prompts = marks.next_back().map(|mark| matches!(mark, Mark::Prompt | Mark::Command));
+        let mut effects = gathered(first, effects.events);
+        if let Some(command) = &mut effects.command
+            && self.screen.command_status() == command.status
+        {
+            command.epoch = self.screen.history_epoch();
+            command.lines = self.screen.command_output();
+        }
+        Fed { replies, effects, prompts }
     }
 
     /// Gives the screen another size, cut to the bounds.
@@ -119,6 +134,7 @@ fn gathered(first: u64, events: Vec<Occurrence>) -> Effects {
             Event::Cwd(cwd) => effects.cwd = Some(cwd),
             Event::Bell => effects.notices.push(Notice::bell()),
             Event::Notification { title, body } => effects.notices.push(Notice { title, body, level: Level::Info }),
+            Event::Mark(Mark::End(status)) => effects.command = Some(Ended { status, ..Ended::default() }),
             Event::Mark(_) | Event::Clipboard { .. } => continue,
         }
         all.add(effects);
@@ -158,6 +174,7 @@ mod tests {
             through: 5 + b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07".len() as u64,
             title: Some("a title".to_owned()),
             cwd: Some("/srv".to_owned()),
+            command: None,
             notices: vec![
                 Notice::bell(),
                 Notice { title: "done".to_owned(), body: "all".to_owned(), level: Level::Info },

@@ -11,21 +11,36 @@ use super::screen::fit;
 struct Seat {
     vote: Option<Size>,
     present: bool,
+    /// When it was last active, as [`Seats::moves`] counts.
+    active: u64,
     read: Arc<AtomicU64>,
 }
 
-/// The attachments of one terminal, and the size policy: `smallest`, or a pinned size.
+/// Who decides a terminal's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The least columns and the least rows of all votes, each by itself.
+    Smallest,
+    /// The vote of who attached, typed or voted last.
+    Latest,
+    /// Whoever said so.
+    Pinned(Size),
+}
+
+/// The attachments of one terminal, and the size policy.
 pub(super) struct Seats {
     seats: HashMap<u64, Seat>,
     next: u64,
-    pinned: Option<Size>,
+    /// Counts what attachments do.
+    moves: u64,
+    policy: Policy,
     /// The size that the terminal was told last.
     size: Size,
 }
 
 impl Seats {
     pub(super) fn new(size: Size) -> Self {
-        Seats { seats: HashMap::new(), next: 0, pinned: None, size }
+        Seats { seats: HashMap::new(), next: 0, moves: 0, policy: Policy::Smallest, size }
     }
 
     /// Takes a seat, and returns its number and where its reader notes the offset it has read.
@@ -33,8 +48,9 @@ impl Seats {
         let number = self.next;
         self.next += 1;
         let read = Arc::new(AtomicU64::new(0));
-        let seat = Seat { vote: vote.filter(stated), present: true, read: Arc::clone(&read) };
+        let seat = Seat { vote: vote.filter(stated), present: true, active: 0, read: Arc::clone(&read) };
         self.seats.insert(number, seat);
+        self.acted(number);
         (number, read)
     }
 
@@ -46,6 +62,16 @@ impl Seats {
         if let Some(seat) = self.seats.get_mut(&number) {
             seat.vote = Some(size).filter(stated);
         }
+        self.acted(number);
+    }
+
+    /// Somebody typed there, attached or voted; says whether that may decide the size.
+    pub(super) fn acted(&mut self, number: u64) -> bool {
+        self.moves += 1;
+        if let Some(seat) = self.seats.get_mut(&number) {
+            seat.active = self.moves;
+        }
+        self.policy == Policy::Latest
     }
 
     /// Whether the seat's vote counts.
@@ -55,8 +81,8 @@ impl Seats {
         }
     }
 
-    pub(super) fn pin(&mut self, size: Option<Size>) {
-        self.pinned = size.filter(stated);
+    pub(super) fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
     }
 
     /// The size that the terminal was told last.
@@ -66,7 +92,12 @@ impl Seats {
 
     /// Decides anew, and returns the size when it is another one.
     pub(super) fn settle(&mut self) -> Option<Size> {
-        let size = self.pinned.map_or_else(|| self.smallest(), fit);
+        // Without votes the size stays.
+        let size = match self.policy {
+            Policy::Pinned(size) => fit(size),
+            Policy::Smallest => self.smallest().unwrap_or(self.size),
+            Policy::Latest => self.latest().unwrap_or(self.size),
+        };
         let changed = size != self.size;
         self.size = size;
         changed.then_some(size)
@@ -77,16 +108,24 @@ impl Seats {
         self.seats.values().all(|seat| seat.read.load(Ordering::Relaxed) >= head)
     }
 
-    /// The least columns and the least rows, each by itself; without votes the size stays.
-    fn smallest(&self) -> Size {
-        let votes = || self.seats.values().filter(|seat| seat.present).filter_map(|seat| seat.vote);
-        let (Some(narrowest), Some(lowest)) = (
-            votes().min_by_key(|size| (size.cols, size.x_pixels)),
-            votes().min_by_key(|size| (size.rows, size.y_pixels)),
-        ) else {
-            return self.size;
-        };
-        fit(Size { cols: narrowest.cols, rows: lowest.rows, x_pixels: narrowest.x_pixels, y_pixels: lowest.y_pixels })
+    fn voters(&self) -> impl Iterator<Item = (&Seat, Size)> {
+        self.seats.values().filter(|seat| seat.present).filter_map(|seat| Some((seat, seat.vote?)))
+    }
+
+    fn smallest(&self) -> Option<Size> {
+        let votes = || self.voters().map(|(_, size)| size);
+        let narrowest = votes().min_by_key(|size| (size.cols, size.x_pixels))?;
+        let lowest = votes().min_by_key(|size| (size.rows, size.y_pixels))?;
+        Some(fit(Size {
+            cols: narrowest.cols,
+            rows: lowest.rows,
+            x_pixels: narrowest.x_pixels,
+            y_pixels: lowest.y_pixels,
+        }))
+    }
+
+    fn latest(&self) -> Option<Size> {
+        self.voters().max_by_key(|(seat, _)| seat.active).map(|(_, size)| fit(size))
     }
 }
 
@@ -111,14 +150,34 @@ mod tests {
         assert_eq!(seats.settle(), Some(Size::cells(100, 20)));
         seats.set_present(wide, false);
         assert_eq!(seats.settle(), Some(Size::cells(100, 50)));
-        seats.pin(Some(Size::cells(1, 1)));
+        seats.set_policy(Policy::Pinned(Size::cells(1, 1)));
         assert_eq!(seats.settle(), Some(Size::cells(2, 1)));
-        seats.pin(None);
+        seats.set_policy(Policy::Smallest);
         seats.vote(tall, Size::cells(90, 30));
         assert_eq!(seats.settle(), Some(Size::cells(90, 30)));
         seats.leave(wide);
         seats.leave(tall);
         assert_eq!(seats.settle(), None);
         assert_eq!(seats.size(), Size::cells(90, 30));
+    }
+
+    #[test]
+    fn the_latest_is_who_attached_voted_or_typed_last_and_is_there() {
+        let mut seats = Seats::new(Size::cells(80, 24));
+        seats.set_policy(Policy::Latest);
+        let (first, _) = seats.sit(Some(Size::cells(100, 30)));
+        let (second, _) = seats.sit(Some(Size::cells(200, 50)));
+        let (observer, _) = seats.sit(None);
+        assert_eq!(seats.settle(), Some(Size::cells(200, 50)));
+        assert!(seats.acted(first));
+        assert_eq!(seats.settle(), Some(Size::cells(100, 30)));
+        seats.acted(observer);
+        assert_eq!(seats.settle(), None, "who has no vote decides nothing");
+        seats.vote(second, Size::cells(201, 51));
+        assert_eq!(seats.settle(), Some(Size::cells(201, 51)));
+        seats.set_present(second, false);
+        assert_eq!(seats.settle(), Some(Size::cells(100, 30)));
+        seats.leave(first);
+        assert_eq!(seats.settle(), None);
     }
 }

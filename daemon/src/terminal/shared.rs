@@ -53,7 +53,15 @@ pub(super) struct Shared {
     /// What the output did besides changing the screen, gathered until it is taken.
     pub(super) effects: watch::Sender<Effects>,
     pub(super) size: watch::Sender<Size>,
+    /// How much output the screen shows.
+    pub(super) shown: watch::Sender<u64>,
+    /// Bytes of input that were accepted, of all attachments.
+    pub(super) typed: AtomicU64,
+    /// What `typed` was when the shell showed the prompt at which it waits; [`NO_PROMPT`] when it waits at none.
+    prompted: AtomicU64,
 }
+
+const NO_PROMPT: u64 = u64::MAX;
 
 impl Shared {
     pub(super) fn new(size: Size) -> Self {
@@ -69,6 +77,9 @@ impl Shared {
             reason: OnceLock::new(),
             effects: watch::Sender::default(),
             size: watch::Sender::new(size),
+            shown: watch::Sender::new(0),
+            typed: AtomicU64::new(0),
+            prompted: AtomicU64::new(NO_PROMPT),
         }
     }
 
@@ -111,6 +122,11 @@ impl Shared {
         self.wake();
     }
 
+    /// Whether the shell waits at a prompt at which nothing was typed yet.
+    pub(super) fn at_prompt(&self) -> bool {
+        self.prompted.load(Ordering::Relaxed) == self.typed.load(Ordering::Relaxed)
+    }
+
     /// Does what the PTY's reader hands over, until the terminal ends.
     pub(super) async fn parse(self: Arc<Self>, mut jobs: mpsc::Receiver<Job>, writer: Writer) {
         let mut resting = false;
@@ -129,9 +145,17 @@ impl Shared {
             resting = false;
             match job {
                 Some(Job::Output(bytes)) => {
-                    let fed = lock(&self.parsed).screen.feed(&bytes);
+                    let (fed, through) = {
+                        let screen = &mut lock(&self.parsed).screen;
+                        (screen.feed(&bytes), screen.through())
+                    };
                     writer.reply(fed.replies);
                     self.gather(fed.effects);
+                    if let Some(waits) = fed.prompts {
+                        let typed = if waits { self.typed.load(Ordering::Relaxed) } else { NO_PROMPT };
+                        self.prompted.store(typed, Ordering::Relaxed);
+                    }
+                    self.shown.send_replace(through);
                     // A program that floods must not keep others from this thread.
                     tokio::task::yield_now().await;
                 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use keepline_protocol::api::Size;
+use keepline_protocol::api::terminal::{LineRange, ScreenText, TerminalRead, TerminalWait};
 use keepline_protocol::failure::Code;
 use keepline_protocol::id::{AttachmentId, TerminalId};
 use keepline_protocol::record::{Exit, Record};
 use tokio::time::timeout;
 
 use super::screen::Screen;
-use super::{Attach, Attachment, PtyIo, Spawn, Terminal};
+use super::{Attach, Attachment, Policy, PtyIo, Spawn, Terminal};
 use crate::bounds::*;
 
 /// Longer than anything takes here; a test that waits so long has failed.
@@ -49,6 +50,10 @@ fn attach(n: u8) -> Attach {
 
 fn from_start(n: u8) -> Attach {
     Attach { from_offset: Some(0), ..attach(n) }
+}
+
+fn looked(terminal: &Terminal, ansi: bool) -> ScreenText {
+    terminal.read(&TerminalRead { ansi: Some(ansi), ..TerminalRead::default() }).unwrap()
 }
 
 /// What an attachment gave, put together.
@@ -126,12 +131,12 @@ async fn end_of(terminal: &Terminal) -> Exit {
 async fn wait_for_screen(terminal: &Terminal, what: &str, shown: impl Fn(&[String]) -> bool) {
     let mut changed = terminal.shared.changed.subscribe();
     let waited = timeout(LONG, async {
-        while !shown(&terminal.read(false).rows) {
+        while !shown(&looked(&terminal, false).rows) {
             // The parser is a little behind what wakes us.
             let _ = timeout(Duration::from_millis(5), changed.changed()).await;
         }
     });
-    assert!(waited.await.is_ok(), "{what}: {:?}", terminal.read(false).rows);
+    assert!(waited.await.is_ok(), "{what}: {:?}", looked(&terminal, false).rows);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,7 +154,7 @@ async fn a_shell_answers_and_its_end_is_the_last_record() {
     assert!(attachment.next(1000).is_none());
     assert_eq!(end_of(&terminal).await, Exit::Status(5));
     // An ended terminal is readable, and can be attached to.
-    assert!(terminal.read(false).rows.iter().any(|row| row.ends_with("42")));
+    assert!(looked(&terminal, false).rows.iter().any(|row| row.ends_with("42")));
     let (_, mut late) = terminal.attach(attach(2)).await;
     let got = pull_all(&mut late).await;
     assert!(got.text().contains("42"));
@@ -195,7 +200,7 @@ async fn a_snapshot_and_what_follows_is_what_the_terminal_shows() {
         let mut screen = Screen::new(SIZE);
         screen.feed(&got.snapshots[0].1);
         screen.feed(&got.output);
-        let read = terminal.read(true);
+        let read = looked(&terminal, true);
         assert_eq!(screen.get().rows(true), read.rows);
         assert_eq!(screen.get().cursor(), (read.cursor_column, read.cursor_row));
         assert_eq!(got.offset.unwrap() + got.output.len() as u64, read.through);
@@ -258,7 +263,7 @@ async fn input_is_written_exactly_once() {
     second.hand().input(13, Bytes::from_static(b"\x04")).await.unwrap();
     let mut got = Got::default();
     pull(&mut second, &mut got, "the end", |got| got.exit.is_some()).await;
-    let rows = terminal.read(false).rows;
+    let rows = looked(&terminal, false).rows;
     assert_eq!(&rows[..6], ["ready", "abc", "def", "last", "sent", ""]);
     let (_, observer) = terminal.attach(Attach { observer: true, ..attach(8) }).await;
     assert_eq!(observer.hand().input(0, Bytes::from_static(b"x")).await.unwrap_err().code, Code::Refused);
@@ -297,9 +302,9 @@ async fn the_smallest_vote_is_the_size_and_is_told_in_order() {
     assert_eq!(terminal.size(), Size::cells(70, 30));
     drop(small);
     pull(&mut large, &mut got, "the larger size", |got| got.sizes.last() == Some(&Size::cells(100, 40))).await;
-    terminal.pin(Some(Size::cells(90, 20))).await;
-    assert_eq!(terminal.read(false).size, Size::cells(90, 20));
-    terminal.pin(None).await;
+    terminal.set_policy(Policy::Pinned(Size::cells(90, 20))).await;
+    assert_eq!(looked(&terminal, false).size, Size::cells(90, 20));
+    terminal.set_policy(Policy::Smallest).await;
     large.hand().set_present(false).await;
     assert_eq!(terminal.size(), Size::cells(100, 40), "without votes the size stays");
     // Who resumes from before the resizes gets them where they were.
@@ -358,14 +363,14 @@ async fn closing_wakes_who_is_stopped() {
     timeout(LONG, stopped).await.expect("it stops itself");
     timeout(LONG, terminal.close()).await.expect("it ends");
     assert_eq!(end_of(&terminal).await, Exit::Status(4));
-    assert!(terminal.read(false).rows.contains(&"bye".to_owned()));
+    assert!(looked(&terminal, false).rows.contains(&"bye".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_ends_although_something_holds_it_open() {
     let (_io, terminal) = sh("trap '' HUP; sleep 1000 & echo $!; exit 2").await;
     assert_eq!(end_of(&terminal).await, Exit::Status(2));
-    let sleeper: i32 = terminal.read(false).rows[0].parse().unwrap();
+    let sleeper: i32 = looked(&terminal, false).rows[0].parse().unwrap();
     let sleeper = rustix::process::Pid::from_raw(sleeper).unwrap();
     let _ = rustix::process::kill_process(sleeper, rustix::process::Signal::KILL);
 }
@@ -420,7 +425,7 @@ async fn the_environment_is_a_terminals_own() {
     let other = Terminal::spawn(&io, spawn_of(&["/bin/cat"])).await.unwrap();
     let terminal = Terminal::spawn(&io, spawn).await.unwrap();
     end_of(&terminal).await;
-    let rows = terminal.read(false).rows;
+    let rows = looked(&terminal, false).rows;
     for expected in [
         "KEEPLINE_SOCKET=/run/keepline/daemon.sock",
         "TERM=xterm-256color",
@@ -447,7 +452,7 @@ async fn the_login_shell_is_the_default() {
     let terminal = Terminal::spawn(&io, spawn).await.unwrap();
     terminal.send(attachment(1), Bytes::from_static(b"echo \"<$0> <$PWD>\"; exit\n")).await.unwrap();
     end_of(&terminal).await;
-    let rows = terminal.read(false).rows;
+    let rows = looked(&terminal, false).rows;
     let home = std::env::var("HOME").unwrap();
     assert!(rows.iter().any(|row| row.starts_with("<-") && row.ends_with(&format!("<{home}>"))), "{rows:?}");
 }
@@ -483,7 +488,7 @@ async fn a_query_is_answered_once_without_anybody_attached() {
         sh("stty raw -echo min 0 time 100; printf '\\033[5n'; head -c 4 | od -An -c; stty time 5; head -c 9 | wc -c")
             .await;
     end_of(&terminal).await;
-    let rows = terminal.read(false).rows.join("\n");
+    let rows = looked(&terminal, false).rows.join("\n");
     assert!(rows.contains("033   [   0   n"), "{rows}");
     assert!(rows.trim_end().ends_with('0'), "nothing came twice: {rows}");
 }
@@ -539,4 +544,106 @@ async fn memory_is_given_back_when_all_is_quiet() {
     let (_, mut resumed) = terminal.attach(Attach { from_offset: Some(from), ..attach(2) }).await;
     assert!(matches!(resumed.next(10), Some(Record::Output { offset, .. }) if offset == from));
     terminal.close().await;
+}
+
+fn waiting() -> TerminalWait {
+    TerminalWait::default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_are_read_by_ids_that_output_does_not_move() {
+    let (_io, terminal) = sh("for i in $(seq 100); do echo line $i; done; read x; seq 5; read x").await;
+    wait_for_screen(&terminal, "100", |rows| rows.iter().any(|row| row == "line 100")).await;
+    let lines =
+        |from, to, epoch| TerminalRead { lines: Some(LineRange { epoch, from, to }), ..TerminalRead::default() };
+    let all = terminal.read(&lines(None, None, None)).unwrap();
+    assert_eq!((all.first, all.from, all.rows.len() as u64), (0, Some(0), all.end));
+    assert_eq!(&all.rows[..2], ["line 1", "line 2"]);
+    let newest = terminal.read(&lines(Some(-2), None, None)).unwrap();
+    assert_eq!(newest.rows, all.rows[all.rows.len() - 2..]);
+    terminal.send(attachment(9), Bytes::from_static(b"\n")).await.unwrap();
+    wait_for_screen(&terminal, "5", |rows| rows.iter().any(|row| row == "5")).await;
+    assert_eq!(terminal.read(&lines(Some(10), Some(12), Some(all.epoch))).unwrap().rows, ["line 11", "line 12"]);
+    assert_eq!(terminal.read(&lines(Some(90), Some(20), None)).unwrap().rows, [""; 0]);
+    terminal.set_policy(Policy::Pinned(Size::cells(50, 24))).await;
+    let gone = terminal.read(&lines(Some(10), None, Some(all.epoch))).unwrap_err();
+    assert_eq!(gone.code, Code::Gone);
+    // The digest follows what is seen.
+    let styled = terminal.read(&TerminalRead { styled: Some(true), ..TerminalRead::default() }).unwrap();
+    assert_eq!(styled.digest, looked(&terminal, false).digest);
+    assert_ne!(styled.digest, all.digest);
+    assert!(styled.styled.unwrap().as_str().contains("\"text\":\"line 100\""));
+    terminal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_history_comes_in_pages() {
+    let (_io, terminal) = sh("seq -f 'a rather long line %040g' 20000; read x").await;
+    wait_for_screen(&terminal, "the end", |rows| rows.iter().any(|row| row.ends_with("20000"))).await;
+    let mut asked = LineRange::default();
+    let (mut got, mut pages) = (Vec::new(), 0);
+    loop {
+        let page = terminal.read(&TerminalRead { lines: Some(asked), ..TerminalRead::default() }).unwrap();
+        got.extend(page.rows);
+        pages += 1;
+        match page.rest {
+            Some(rest) => asked = rest,
+            None => break,
+        }
+    }
+    assert!(pages > 1, "{pages}");
+    assert_eq!(got.len() as u64, looked(&terminal, false).end);
+    assert!(got.iter().enumerate().all(|(index, row)| row.ends_with(&(index + 1).to_string())));
+    terminal.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_waited_for_is_found_on_the_screen_and_in_what_scrolled_off() {
+    let (_io, terminal) = sh("echo old; read x; seq 500; printf 'exit code: 7'; read x; exit 3").await;
+    wait_for_screen(&terminal, "ready", |rows| rows[0] == "old").await;
+    let matching = |pattern: &str| TerminalWait { matching: Some(pattern.to_owned()), ..waiting() };
+    assert_eq!(terminal.wait(&matching("o(l)d")).await.unwrap().matched.as_deref(), Some("old"));
+    let (waiter, early) = (Arc::clone(&terminal), matching("^123$"));
+    let early = tokio::spawn(async move { waiter.wait(&early).await });
+    let (waiter, never) = (Arc::clone(&terminal), matching("nothing like it"));
+    let never = tokio::spawn(async move { waiter.wait(&never).await });
+    tokio::task::yield_now().await;
+    terminal.send(attachment(9), Bytes::from_static(b"\n")).await.unwrap();
+    assert_eq!(timeout(LONG, early).await.unwrap().unwrap().unwrap().matched.as_deref(), Some("123"));
+    let last = timeout(LONG, terminal.wait(&matching(r"exit code: \d"))).await.unwrap().unwrap();
+    assert_eq!(last.matched.as_deref(), Some("exit code: 7"));
+    let idle = TerminalWait { idle_ms: Some(50), ..waiting() };
+    timeout(LONG, terminal.wait(&idle)).await.unwrap().unwrap();
+    terminal.send(attachment(8), Bytes::from_static(b"\n")).await.unwrap();
+    let exit = TerminalWait { exit: Some(true), ..waiting() };
+    let exit = timeout(LONG, terminal.wait(&exit)).await.unwrap().unwrap();
+    assert_eq!(exit.exit.unwrap().as_str(), r#"{"status":3}"#);
+    assert_eq!(timeout(LONG, never).await.unwrap().unwrap().unwrap_err().code, Code::Gone);
+    for wrong in [waiting(), matching("(unclosed"), matching(&"x".repeat(PATTERN_MAX + 1))] {
+        assert_eq!(terminal.wait(&wrong).await.unwrap_err().code, Code::Invalid);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_a_shell_marks_are_known() {
+    let prompt = r"printf '\033]133;A\007$ \033]133;B\007'; read x; printf '\033]133;C\007'";
+    let script = format!("{prompt}; seq 3; printf '\\033]133;D;7\\007'; {prompt}; sleep 1000");
+    let (_io, terminal) = sh(&script).await;
+    let prompted = TerminalWait { prompt: Some(true), ..waiting() };
+    timeout(LONG, terminal.wait(&prompted)).await.unwrap().unwrap();
+    assert_eq!(terminal.read(&last_command()).unwrap_err().code, Code::NotFound);
+    terminal.send(attachment(9), Bytes::from_static(b"\n")).await.unwrap();
+    let waited = timeout(LONG, terminal.wait(&prompted)).await.unwrap().unwrap();
+    assert_eq!(waited.status, Some(7));
+    let output = terminal.read(&last_command()).unwrap();
+    assert_eq!((&output.rows[..], output.status), (&["1".to_owned(), "2".to_owned(), "3".to_owned()][..], Some(7)));
+    let mut affected = terminal.effects().subscribe();
+    let command = timeout(LONG, affected.wait_for(|effects| effects.command.is_some())).await.unwrap().unwrap();
+    let command = command.command.clone().unwrap();
+    assert_eq!((command.status, command.lines), (Some(7), Some(1..4)));
+    terminal.close().await;
+}
+
+fn last_command() -> TerminalRead {
+    TerminalRead { last_command: Some(true), ..TerminalRead::default() }
 }

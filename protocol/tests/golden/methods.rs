@@ -1,7 +1,7 @@
 //! Requests and answers of every method.
 
 use bytes::Bytes;
-use keepline_protocol::api::{Blob, Empty, Receipt, remote, server, session, terminal};
+use keepline_protocol::api::{Blob, Empty, Json, Receipt, remote, server, session, terminal};
 use keepline_protocol::identity::IdentityKey;
 use keepline_protocol::message::{encode_answer, encode_request};
 use keepline_protocol::registry::{METHODS, Method, by_number, method};
@@ -112,7 +112,20 @@ fn terminal_methods(methods: &mut Methods) {
         places::paths(),
     );
     methods.pin::<method::TerminalResize>(
-        &[terminal::TerminalResize { key: some("key-1"), expect: Some(CURSOR), terminal: text("build"), size: SIZE }],
+        &[
+            terminal::TerminalResize {
+                key: some("key-1"),
+                expect: Some(CURSOR),
+                terminal: text("build"),
+                size: Some(SIZE),
+                policy: None,
+            },
+            terminal::TerminalResize {
+                terminal: text("build"),
+                policy: some("latest"),
+                ..terminal::TerminalResize::default()
+            },
+        ],
         places::paths(),
     );
     methods.pin::<method::TerminalSend>(
@@ -130,18 +143,34 @@ fn terminal_methods(methods: &mut Methods) {
         &[terminal::TerminalSignal { terminal: text("build"), signal: text("INT") }],
         vec![Empty {}],
     );
+    let lines = terminal::LineRange { epoch: Some(1), from: Some(-100), to: Some(70) };
     methods.pin::<method::TerminalRead>(
         &[
-            terminal::TerminalRead { terminal: text("build"), ansi: Some(true) },
-            terminal::TerminalRead { terminal: text("build"), ansi: None },
+            terminal::TerminalRead { terminal: text("build"), ansi: Some(true), ..terminal::TerminalRead::default() },
+            terminal::TerminalRead {
+                terminal: text("build"),
+                styled: Some(true),
+                lines: Some(lines.clone()),
+                last_command: Some(false),
+                ..terminal::TerminalRead::default()
+            },
         ],
         vec![terminal::ScreenText {
             terminal: TERMINAL,
             rows: vec![text("$ echo 42"), text("42"), text("")],
+            styled: Some(Json::from_trusted(text("[]"))),
             cursor_column: 2,
             cursor_row: 2,
             size: SIZE,
             through: 70_000,
+            alternate: false,
+            epoch: 1,
+            first: 20,
+            end: 70,
+            from: Some(70),
+            rest: Some(lines),
+            status: Some(-1),
+            digest: text("00000000cbf29ce4"),
         }],
     );
     methods.pin::<method::TerminalAttach>(
@@ -164,6 +193,53 @@ fn terminal_methods(methods: &mut Methods) {
             },
         ],
         vec![terminal::Attached { terminal: TERMINAL, written: 5, remembered: true, size: SIZE }],
+    );
+    methods.pin::<method::TerminalWait>(
+        &[
+            terminal::TerminalWait {
+                terminal: text("build"),
+                matching: some("^done"),
+                ..terminal::TerminalWait::default()
+            },
+            terminal::TerminalWait {
+                terminal: text("build"),
+                exit: Some(true),
+                idle_ms: Some(500),
+                prompt: Some(true),
+                ..terminal::TerminalWait::default()
+            },
+        ],
+        vec![terminal::Waited {
+            terminal: TERMINAL,
+            matched: some("done"),
+            exit: Some(Json::from_trusted(text("{\"status\":0}"))),
+            status: Some(0),
+            through: 70_000,
+        }],
+    );
+    let sent = || vec![terminal::Sent { written: 5 }];
+    methods.pin::<method::TerminalKeys>(
+        &[terminal::TerminalKeys {
+            terminal: text("build"),
+            attachment: Some(ATTACHMENT),
+            keys: vec![text("C-c"), text("Enter")],
+        }],
+        sent(),
+    );
+    methods.pin::<method::TerminalPaste>(
+        &[terminal::TerminalPaste { terminal: text("build"), attachment: None, text: text("a\nb") }],
+        sent(),
+    );
+    methods.pin::<method::TerminalMouse>(
+        &[terminal::TerminalMouse {
+            terminal: text("build"),
+            attachment: Some(ATTACHMENT),
+            action: text("S-click"),
+            button: some("right"),
+            column: 10,
+            row: 5,
+        }],
+        sent(),
     );
 }
 

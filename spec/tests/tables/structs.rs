@@ -158,7 +158,8 @@ fn rows_have_their_fields_written_down() {
         r#"{"id": "term_11111111111111111111111111111111", "name": "", "title": "sh", "cwd": "/", "argv": ["sh"],
             "size": {"cols": 80, "rows": 24}, "lifecycle": "ended", "exit": {"status": 0}, "pid": 7,
             "tab_ids": ["tab_11111111111111111111111111111111"], "index": 0, "created_ms": 1, "used_ms": 1,
-            "ended_ms": 2, "effects_through": 3}"#,
+            "ended_ms": 2, "effects_through": 3, "last_command": {"status": 0, "ended_ms": 2,
+            "lines": {"epoch": 0, "from": 1, "to": 4}}, "size_policy": "pinned"}"#,
     );
     whole::<NotificationRow>(
         chapter,

@@ -30,6 +30,7 @@ pub(super) async fn run<H: Host>(context: &Context<H>, mut ask: Ask) -> Outcome 
         Prints::Nothing => String::new(),
         Prints::Value(member) => format!("{}\n", clean(&cell(&answer["value"], member))),
         Prints::Json(member) => pretty(&answer[member])?,
+        Prints::Waited => waited(&answer),
         Prints::Unknown => {
             let unknown = answer["value"]["unknown"].as_array();
             for id in unknown.into_iter().flatten().filter_map(Value::as_str) {
@@ -38,6 +39,17 @@ pub(super) async fn run<H: Host>(context: &Context<H>, mut ask: Ask) -> Outcome 
             String::new()
         }
     }))
+}
+
+/// What fitted, or how the program ended.
+fn waited(answer: &Value) -> String {
+    let exit = answer["exit"].as_object().and_then(|exit| exit.iter().next());
+    match (answer["matched"].as_str(), exit) {
+        (Some(matched), _) => format!("{}\n", clean(matched)),
+        (None, Some((kind, Value::String(reason)))) => format!("{kind} {}\n", clean(reason)),
+        (None, Some((kind, number))) => format!("{kind} {number}\n"),
+        (None, None) => String::new(),
+    }
 }
 
 /// Fills in what only this process knows.

@@ -62,7 +62,8 @@ pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H
         Consumer::Tree(workspace) => tree::tree(context, workspace).await,
         Consumer::NotificationWatch(jsonl) => notification::watch(context, jsonl).await,
         Consumer::TerminalSend(terminal, text) => terminal::send(context, terminal, text).await,
-        Consumer::TerminalRead(terminal, ansi) => terminal::read(context, terminal, ansi).await,
+        Consumer::TerminalPaste(terminal, text) => terminal::paste(context, terminal, text).await,
+        Consumer::TerminalRead(read) => terminal::read(context, read).await,
         Consumer::Attach(settings) => attach::attach(context, settings).await,
     };
     let outcome = outcome.and_then(|said| match said {
@@ -86,10 +87,14 @@ async fn request<M: Method, H: Host>(context: &Context<H>, params: M::Params) ->
 
 /// The key of a change that was given none: what is repeated on the way must be known to be the same.
 fn random_key() -> Result<String, Failure> {
+    Ok(data_encoding::HEXLOWER.encode(&random()?))
+}
+
+fn random() -> Result<[u8; 16], Failure> {
     let mut random = [0; 16];
     getrandom::fill(&mut random)
         .map_err(|error| Failure::new(Code::Failed, format!("no randomness from the system: {error}")))?;
-    Ok(data_encoding::HEXLOWER.encode(&random))
+    Ok(random)
 }
 
 /// How fresh what an edge answers from its document is.

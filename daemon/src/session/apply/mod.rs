@@ -12,7 +12,7 @@ mod notifications;
 mod places;
 mod terminals;
 
-pub(crate) use self::terminals::{BELL, FIRST_SIZE};
+pub(crate) use self::terminals::{BELL, FIRST_SIZE, size_policy};
 
 use keepline_protocol::api::Path;
 use keepline_protocol::failure::{Code, Failure};

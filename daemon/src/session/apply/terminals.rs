@@ -12,8 +12,10 @@ use crate::bounds::{
     ARGV_MAX, CWD_MAX, LIVE_TERMINALS_MAX, NOTICES_AT_ONCE, NOTIFICATION_BODY_MAX, NOTIFICATION_TITLE_MAX, REASON_MAX,
     TITLE_MAX,
 };
-use crate::session::mutation::{Effects, Happened, Notice, Observed};
-use crate::session::rows::{Cells, ClientRow, Kind, Lifecycle, NotificationRow, RowId, TabRow, TerminalRow};
+use crate::session::mutation::{Effects, Ended, Happened, Notice, Observed};
+use crate::session::rows::{
+    Cells, ClientRow, Kind, LastCommand, Lifecycle, LineIds, NotificationRow, RowId, SizePolicy, TabRow, TerminalRow,
+};
 
 /// The size of a terminal that nobody gave one.
 pub(crate) const FIRST_SIZE: Size = Size::cells(80, 24);
@@ -101,6 +103,8 @@ impl Draft<'_> {
             used_ms: self.now_ms,
             ended_ms: None,
             effects_through: 0,
+            last_command: None,
+            size_policy: SizePolicy::default(),
         })?;
         Ok(id)
     }
@@ -120,7 +124,11 @@ impl Draft<'_> {
     pub(super) fn terminal_resize(&mut self, resize: &TerminalResize) -> Result<Path, Failure> {
         let id = self.graph.resolve_terminal(&resize.terminal)?;
         self.check_lives(id)?;
-        self.edit::<TerminalRow>(id, |row| row.size = resize.size.into())?;
+        let policy = size_policy(resize)?;
+        self.edit::<TerminalRow>(id, |row| {
+            row.size = resize.size.map_or(row.size, Cells::from);
+            row.size_policy = policy;
+        })?;
         Ok(self.graph.path_of_terminal(id))
     }
 
@@ -223,6 +231,10 @@ impl Draft<'_> {
         if let Some(cwd) = effects.cwd.as_ref().filter(|cwd| cwd.len() <= CWD_MAX) {
             row.cwd.clone_from(cwd);
         }
+        if let Some(Ended { status, epoch, lines }) = &effects.command {
+            let lines = lines.as_ref().map(|ids| LineIds { epoch: *epoch, from: ids.start, to: ids.end });
+            row.last_command = Some(LastCommand { status: *status, ended_ms: self.now_ms, lines });
+        }
         let newest = effects.notices.len().saturating_sub(NOTICES_AT_ONCE);
         for Notice { title, body, level } in &effects.notices[newest..] {
             let workspace_id = self.graph.path_of_terminal(row.id).workspace;
@@ -258,6 +270,16 @@ impl Draft<'_> {
             self.put(row.clone())?;
         }
         Ok(Path::default())
+    }
+}
+
+/// Who decides a terminal's size from now on.
+pub(crate) fn size_policy(resize: &TerminalResize) -> Result<SizePolicy, Failure> {
+    match (resize.size, resize.policy.as_deref()) {
+        (Some(_), None) => Ok(SizePolicy::Pinned),
+        (None, Some("smallest")) => Ok(SizePolicy::Smallest),
+        (None, Some("latest")) => Ok(SizePolicy::Latest),
+        _ => Err(invalid("a terminal is given either a size or a policy, which is smallest or latest")),
     }
 }
 

@@ -128,7 +128,7 @@ fn a_terminal_launches_runs_and_ends_once() {
     let wide = Cells { cols: 132, rows: 24 };
     bench.terminal(TerminalResize {
         terminal: "t".to_owned(),
-        size: Size::cells(132, 24),
+        size: Some(Size::cells(132, 24)),
         ..TerminalResize::default()
     });
     assert_eq!(bench.graph.terminal(id).unwrap().size, wide);
@@ -139,7 +139,7 @@ fn a_terminal_launches_runs_and_ends_once() {
     assert_eq!((row.lifecycle, &row.exit, row.ended_ms), (Lifecycle::Ended, &Some(Exit::Signal(9)), Some(at)));
     assert_eq!(bench.refusal(Happened::Started { terminal: id, pid: 8 }).code, Code::Gone);
     assert_eq!(
-        bench.refusal(TerminalResize { terminal: "t".to_owned(), size: SIZE, ..TerminalResize::default() }).code,
+        bench.refusal(TerminalResize { terminal: "t".to_owned(), size: Some(SIZE), ..TerminalResize::default() }).code,
         Code::Gone
     );
     bench.terminal(TerminalClose { terminal: "t".to_owned(), ..TerminalClose::default() });
@@ -349,7 +349,8 @@ fn the_rows_have_the_fields_that_clients_read() {
         serde_json::json!({
             "id": terminal_text, "name": "label \"\u{1}\u{202e}", "title": "sh", "cwd": "/", "argv": ["/bin/sh"],
             "size": {"cols": 80, "rows": 24}, "lifecycle": "launching", "exit": null, "pid": null,
-            "tab_ids": [tab["id"]], "index": 0, "created_ms": 1, "used_ms": 1, "ended_ms": null, "effects_through": 0
+            "tab_ids": [tab["id"]], "index": 0, "created_ms": 1, "used_ms": 1, "ended_ms": null, "effects_through": 0,
+            "last_command": null, "size_policy": "smallest"
         })
     );
 }
