@@ -145,3 +145,14 @@ pub const ALERTS_QUEUED: usize = 64;
 pub const ALERTS_RECENT: usize = 256;
 /// How long the same content is not shown again.
 pub const SAME_ALERT_TIME: Duration = Duration::from_secs(60);
+
+/// Round trip above which typed characters are shown before their echo: below it nobody sees a difference.
+pub const PREDICT_ABOVE: Duration = Duration::from_millis(30);
+/// How long after the daemon wrote a key its echo may take. Then it is taken for a key that is not echoed.
+pub const ECHO_TIME: Duration = Duration::from_millis(50);
+/// Characters that are shown before their echo, and that one piece of input may have: more was not typed by hand.
+pub const PREDICTED_MAX: usize = 64;
+/// Lines of history that an owner may have each terminal keep. More is refused: a resize wraps all of them anew.
+pub const HISTORY_LINES_MAX: usize = 1_000_000;
+/// MiB of history that an owner may have each terminal keep. More is refused.
+pub const HISTORY_MIB_MAX: usize = 1024;

@@ -16,6 +16,7 @@ use keepline_protocol::id::{DeviceId, LinkId};
 use keepline_protocol::identity::{Credentials, Role};
 use keepline_protocol::refusal::Refusal;
 use keepline_protocol::scope::Scopes;
+use keepline_screen::Limits;
 use tokio::sync::watch;
 
 use crate::bounds::{AUDIT_PAUSE, KEY_FILE_MAX, REPLAY_DAEMON_MAX, REPLAY_LOOK};
@@ -36,6 +37,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// How long a link is kept without a carrier.
     pub lease: Duration,
+    /// How much history each terminal keeps.
+    pub history: Limits,
     /// Whether every key that connects over the network gets in, because the network is the owner's.
     pub trust_network: bool,
 }
@@ -68,7 +71,7 @@ impl Daemon {
     pub fn open(config: Config) -> Result<Self, Failure> {
         let session = Session::open(&config.state_dir)?;
         let credentials = credentials(session.state_dir())?;
-        let terminals = Terminals::start(session.clone(), config.socket.clone())?;
+        let terminals = Terminals::start(session.clone(), config.socket.clone(), config.history)?;
         let links = Links::new(config.lease, Arc::clone(session.gathered()));
         let inner = Inner {
             credentials: Mutex::new(Arc::new(credentials)),
@@ -297,6 +300,7 @@ mod tests {
             state_dir: dir.path().join("daemon"),
             socket: dir.path().join("daemon.sock"),
             lease: Duration::from_secs(1),
+            history: Limits::default(),
             trust_network: false,
         })
         .unwrap();

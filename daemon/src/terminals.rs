@@ -14,6 +14,7 @@ use keepline_protocol::api::{Path, Receipt, Size};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
 use keepline_protocol::record::Exit;
+use keepline_screen::Limits;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -27,6 +28,7 @@ use crate::terminal::{Policy, PtyIo, Spawn, Terminal};
 pub(crate) struct Terminals {
     session: Session,
     socket: PathBuf,
+    history: Limits,
     io: PtyIo,
     live: Mutex<Live>,
 }
@@ -74,11 +76,11 @@ starts! {
 }
 
 impl Terminals {
-    pub(crate) fn start(session: Session, socket: PathBuf) -> Result<Arc<Self>, Failure> {
+    pub(crate) fn start(session: Session, socket: PathBuf, history: Limits) -> Result<Arc<Self>, Failure> {
         let io = PtyIo::start().map_err(|error| {
             Failure::new(Code::Failed, format!("cannot start the thread that serves terminals: {error}"))
         })?;
-        Ok(Arc::new(Terminals { session, socket, io, live: Mutex::default() }))
+        Ok(Arc::new(Terminals { session, socket, history, io, live: Mutex::default() }))
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
@@ -151,6 +153,7 @@ impl Terminals {
             cwd: program.cwd,
             env: Vec::new(),
             socket: self.socket.clone(),
+            history: self.history,
             size: program.size,
         };
         let terminal = match Terminal::spawn(&self.io, spawn).await {

@@ -5,12 +5,14 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{CELLS_MAX, COLUMNS_MIN, SIDE_MAX};
+use crate::cursor::Charsets;
 use crate::effects::Effects;
 use crate::history::Limits;
 use crate::model::Model;
-use crate::modes::Modes;
+use crate::modes::{ModeFlags, Modes};
 use crate::state::{self, Malformed, State};
 use crate::stream::Stream;
+use crate::style::Style;
 use crate::view::{self, Glyph, Line};
 use crate::vt;
 
@@ -133,6 +135,27 @@ impl Screen {
     #[must_use]
     pub fn cursor(&self) -> (u16, u16) {
         (self.model.cursor.column as u16, self.model.cursor.row as u16)
+    }
+
+    /// Whether a character that is typed and echoed now appears at the cursor and does nothing else: neither a sequence nor an
+    /// update is under way, and no mode or character set makes something else of it.
+    #[must_use]
+    pub fn writes_plainly(&self) -> bool {
+        let Model { cursor, modes, .. } = &self.model;
+        let odd = modes.flags & (ModeFlags::INSERT | ModeFlags::SYNCHRONIZED);
+        !cursor.origin
+            && !cursor.pending
+            && cursor.charsets == Charsets::default()
+            && self.model.single_shift.is_none()
+            && odd.is_empty()
+            && modes.flags.contains(ModeFlags::CURSOR_VISIBLE)
+            && self.stream.tail().is_empty()
+    }
+
+    /// How text that is written now looks.
+    #[must_use]
+    pub fn pen(&self) -> Style {
+        self.model.tables.style(self.model.cursor.pen)
     }
 
     /// The modes that matter to who sends keys and draws the cursor.

@@ -119,3 +119,14 @@ pub struct Style {
     /// Where it leads.
     pub link: Option<Arc<Link>>,
 }
+
+impl Style {
+    /// The SGR sequence after which text looks so, whatever came before; a link is none of its business.
+    #[must_use]
+    pub fn sgr(&self) -> String {
+        let mut codes = "\x1b[0".to_owned();
+        crate::codes::put_codes(self, &mut codes);
+        codes.push('m');
+        codes
+    }
+}

@@ -7,10 +7,12 @@
 pub mod input;
 pub mod person;
 pub mod pipe_io;
+pub mod record;
 pub mod session;
 
 mod escape;
 mod pipe_line;
+pub mod predict;
 mod queries;
 mod screen;
 mod writer;

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::escape::{Action, Escapes};
+use super::predict::{Predictor, When};
 use super::queries::Queries;
 use super::screen::{self, Raw};
 use super::session::{AttachRequest, Event, Session};
@@ -25,6 +26,15 @@ use crate::cli::text::clean;
 use crate::paths::{Endpoint, Whose};
 
 const HELP: &str = "~.  detach    ~~  send ~    ~?  this help    (at the start of a line)";
+
+/// How a person's terminal is treated.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// When typed characters are shown before their echo.
+    pub predict: When,
+    /// Whether programs may write to the clipboard (OSC 52).
+    pub clipboard: bool,
+}
 
 /// How an attachment of a person ended: what to say and the exit code.
 struct End {
@@ -56,7 +66,7 @@ pub fn size() -> Option<keepline_protocol::api::Size> {
 ///
 /// # Errors
 /// When nothing was attached to; the terminal was not touched then.
-pub async fn run(endpoint: Endpoint, mut request: AttachRequest) -> Result<u8, Failure> {
+pub async fn run(endpoint: Endpoint, mut request: AttachRequest, manner: Manner) -> Result<u8, Failure> {
     check_terminal()?;
     let failed = |error: std::io::Error| Failure::new(Code::Failed, format!("cannot attach: {error}"));
     let observer = request.observer;
@@ -86,7 +96,8 @@ pub async fn run(endpoint: Endpoint, mut request: AttachRequest) -> Result<u8, F
         stdout,
         signals,
         escapes: Escapes::new(),
-        queries: Queries::default(),
+        queries: Queries::new(manner.clipboard),
+        predictor: Predictor::new(if observer { When::Never } else { manner.predict }),
         input: Bytes::new(),
         link_down: None,
         status_due: None,
@@ -115,6 +126,7 @@ struct Person {
     signals: Signals,
     escapes: Escapes,
     queries: Queries,
+    predictor: Predictor,
     /// Typed input for which the tail had no room yet.
     input: Bytes,
     /// The link's state and the moment of its next try, while it is not up.
@@ -142,7 +154,15 @@ impl Person {
                 },
                 () = self.stdout.progress() => {}
                 () = due(self.status_due) => self.paint_link(),
+                () = due(self.predictor.due().map(Instant::from_std)) => {
+                    self.predictor.expire(std::time::Instant::now());
+                    self.redraw();
+                }
                 _ = signals.resized.recv() => {
+                    self.clear();
+                    if let Some(size) = self.session.size() {
+                        self.predictor.resized(size, fits(size));
+                    }
                     if let Some(size) = screen::size().filter(|_| !self.observer) {
                         self.session.vote(size);
                     }
@@ -169,7 +189,12 @@ impl Person {
                 Action::Detach => detaches = true,
             }
         }
-        if !self.observer {
+        if !self.observer && !input.is_empty() {
+            let end = self.session.input().0 + input.len() as u64;
+            if !self.covered {
+                self.predictor.typed(&input, end, std::time::Instant::now());
+                self.redraw();
+            }
             self.input = input.into();
         }
         if !detaches {
@@ -208,12 +233,22 @@ impl Person {
                     self.show(screen::AFRESH);
                 }
                 // A snapshot starts from a terminal in ground state.
-                self.queries = Queries::default();
+                self.queries.reset();
+                if let Some(size) = self.session.size() {
+                    self.predictor.begin(size, fits(size));
+                }
                 self.show_bytes(&vt);
                 self.covered = false;
             }
             Event::Output(bytes) => self.show_bytes(&bytes),
-            Event::Size(_) | Event::Acknowledged => {}
+            Event::Size(size) => {
+                self.clear();
+                self.predictor.resized(size, fits(size));
+            }
+            Event::Acknowledged => {
+                self.predictor.written(self.session.input().1, std::time::Instant::now());
+                self.redraw();
+            }
             Event::Link { state: LinkState::Up, .. } => {
                 self.link_down = None;
                 self.status_due = None;
@@ -223,6 +258,7 @@ impl Person {
                 }
             }
             Event::Link { state, retry_ms } => {
+                self.clear();
                 let now = Instant::now();
                 let next = now + Duration::from_millis(u64::from(retry_ms));
                 let was_up = self.link_down.replace((state, next)).is_none();
@@ -273,20 +309,45 @@ impl Person {
     }
 
     fn paint(&mut self, text: &str) {
+        self.clear();
         let cols = screen::size().map_or(80, |size| size.cols);
         self.show(&screen::status(text, cols));
         self.covered = true;
     }
 
     fn show(&mut self, text: &str) {
-        self.stdout.push(Bytes::copy_from_slice(text.as_bytes()));
+        if !text.is_empty() {
+            self.stdout.push(Bytes::copy_from_slice(text.as_bytes()));
+        }
     }
 
     fn show_bytes(&mut self, bytes: &[u8]) {
         let shown = self.queries.filter(bytes);
-        if !shown.is_empty() {
-            self.stdout.push(shown);
+        if shown.is_empty() {
+            return;
         }
+        self.hide();
+        self.predictor.fed(&shown, std::time::Instant::now());
+        self.stdout.push(shown);
+        self.redraw();
+    }
+
+    /// Shows the guesses that there are now, and no others.
+    fn redraw(&mut self) {
+        self.hide();
+        let over = self.predictor.over();
+        self.show(&over);
+    }
+
+    fn hide(&mut self) {
+        let hidden = self.predictor.hide();
+        self.show(&hidden);
+    }
+
+    /// Takes all guesses away.
+    fn clear(&mut self) {
+        self.hide();
+        self.predictor.give_up();
     }
 
     async fn finish(mut self, raw: Raw, end: End) -> u8 {
@@ -301,6 +362,11 @@ impl Person {
 
 fn ended_by(name: &str, number: u8) -> End {
     End { text: format!("ended by {name}"), exit: 128 + number }
+}
+
+/// Whether a terminal of this size shows its cells where the person's terminal has them.
+fn fits(size: keepline_protocol::api::Size) -> bool {
+    screen::size().is_some_and(|own| (own.cols, own.rows) == (size.cols, size.rows))
 }
 
 async fn due(moment: Option<Instant>) {

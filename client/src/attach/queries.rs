@@ -1,8 +1,9 @@
-//! Takes queries out of what is shown on a person's terminal.
+//! Takes out of what is shown what a person's terminal must not do.
 //!
 //! The daemon alone answers a program's queries. The person's terminal would answer them too, and its answers would
 //! arrive as if they were typed. So sequences that ask (DA, DSR, DECRQM, colours, …) are left out; all others pass
-//! unchanged. A sequence is held back until it is known which of the two it is.
+//! unchanged, but for those that write to the person's clipboard (OSC 52), which pass only when they may. A sequence is
+//! held back until it is known which of the two it is.
 
 use bytes::Bytes;
 
@@ -30,6 +31,8 @@ enum Fate {
 /// A filter of one stream of output.
 #[derive(Debug, Default)]
 pub(super) struct Queries {
+    /// Whether programs may write to the clipboard.
+    clipboard: bool,
     state: State,
     held: Vec<u8>,
     fate: Fate,
@@ -40,6 +43,15 @@ const ENQ: u8 = 0x05;
 const CANCEL: [u8; 2] = [0x18, 0x1a];
 
 impl Queries {
+    pub(super) fn new(clipboard: bool) -> Self {
+        Queries { clipboard, ..Queries::default() }
+    }
+
+    /// Forgets what was cut: what comes next starts in ground state.
+    pub(super) fn reset(&mut self) {
+        *self = Queries::new(self.clipboard);
+    }
+
     /// The bytes to show, of these bytes and what was held before them.
     pub(super) fn filter(&mut self, bytes: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(bytes.len() + self.held.len());
@@ -89,14 +101,14 @@ impl Queries {
                 if self.held.last() == Some(&ESC) {
                     self.held.pop();
                 }
-                let asks = text_asks(&self.held);
+                let asks = self.text_asks();
                 self.finish(asks, out);
                 self.begin();
                 self.byte(byte, out);
             }
             State::Text(true) => {
                 self.keep(byte, out);
-                let asks = text_asks(&self.held);
+                let asks = self.text_asks();
                 self.finish(asks, out);
             }
             State::Text(false) => {
@@ -112,12 +124,16 @@ impl Queries {
                 } else {
                     self.keep(byte, out);
                     if byte == 0x07 && self.held.get(1).is_none_or(|kind| *kind == b']') {
-                        let asks = text_asks(&self.held);
+                        let asks = self.text_asks();
                         self.finish(asks, out);
                     }
                 }
             }
         }
+    }
+
+    fn text_asks(&self) -> bool {
+        text_asks(&self.held, self.clipboard)
     }
 
     fn begin(&mut self) {
@@ -142,7 +158,7 @@ impl Queries {
             Fate::Open => {
                 self.held.push(byte);
                 if self.held.len() >= SEQUENCE_HELD {
-                    if text_asks(&self.held) {
+                    if self.text_asks() {
                         self.fate = Fate::Dropped;
                     } else {
                         self.fate = Fate::Passes;
@@ -199,7 +215,7 @@ fn csi_asks(sequence: &[u8]) -> bool {
 }
 
 /// Whether an OSC, DCS or APC asks for an answer, given its first bytes or all of it.
-fn text_asks(sequence: &[u8]) -> bool {
+fn text_asks(sequence: &[u8], clipboard: bool) -> bool {
     let Some((kind, text)) = sequence.get(1..).and_then(<[u8]>::split_first) else {
         return false;
     };
@@ -213,6 +229,7 @@ fn text_asks(sequence: &[u8]) -> bool {
                 .and_then(|field| field.parse::<u16>().ok());
             let mut asked = fields.map(|field| field == b"?" || field.ends_with(b"=?"));
             match number {
+                Some(52) if !clipboard => true,
                 Some(4 | 5 | 10..=19 | 21 | 50 | 52) => asked.any(|asked| asked),
                 Some(60 | 61) => true,
                 _ => false,
@@ -234,8 +251,8 @@ mod tests {
     use super::*;
 
     fn shown(input: &[u8]) -> Vec<u8> {
-        let whole = Queries::default().filter(input).to_vec();
-        let mut queries = Queries::default();
+        let whole = Queries::new(true).filter(input).to_vec();
+        let mut queries = Queries::new(true);
         let single: Vec<u8> = input.iter().flat_map(|byte| queries.filter(&[*byte])).collect();
         assert_eq!(whole, single, "the cut does not matter");
         whole
@@ -276,6 +293,15 @@ mod tests {
         }
         let long = format!("a\x1bP+q{}\x1b\\b", "54".repeat(SEQUENCE_HELD));
         assert_eq!(shown(long.as_bytes()), b"ab");
+    }
+
+    #[test]
+    fn the_clipboard_is_written_only_when_that_is_allowed() {
+        let long = format!("a\x1b]52;c;{}\x1b\\b", "QUJD".repeat(SEQUENCE_HELD));
+        for text in ["a\x1b]52;c;QUJD\x07b", "a\x1b]52;;\x1b\\b", &long] {
+            assert_eq!(Queries::new(false).filter(text.as_bytes()), "ab", "{text:.20?}");
+            assert_eq!(shown(text.as_bytes()), text.as_bytes());
+        }
     }
 
     #[test]

@@ -197,6 +197,12 @@ impl Session {
         self.tail.is_empty()
     }
 
+    /// Where the input ends that was pushed, and the offset below which it is acknowledged or reported as lost.
+    #[must_use]
+    pub fn input(&self) -> (u64, u64) {
+        (self.tail.end(), self.tail.acknowledged())
+    }
+
     /// Gives up the input that is not acknowledged, and names it.
     pub fn abandon_input(&mut self) -> Lost {
         self.tail.abandon()

@@ -128,6 +128,12 @@ pub(super) struct ServerStartLine {
     /// Keep a link without a carrier this long, 1 to 86400 [default: 120]
     #[arg(long, value_name = "SECONDS")]
     pub(super) remote_resume_lease_seconds: Option<u32>,
+    /// Lines of history that each terminal keeps, up to 1000000 [default: 50000]
+    #[arg(long, value_name = "LINES")]
+    pub(super) history_lines: Option<usize>,
+    /// MiB of history that each terminal keeps, up to 1024 [default: 10]
+    #[arg(long, value_name = "MIB")]
+    pub(super) history_mib: Option<usize>,
     /// Where the daemon's state is
     #[arg(long, value_name = "DIR")]
     pub(super) state_dir: Option<PathBuf>,
@@ -706,6 +712,14 @@ pub(super) enum TerminalVerb {
         #[arg(long, conflicts_with_all = ["ansi", "history", "last_command"])]
         digest: bool,
     },
+    /// Record what a terminal shows, as asciicast v2, until it ends or Ctrl-C
+    Record {
+        /// Id or unique name
+        terminal: String,
+        /// Write it here; the file must not exist
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Pin a terminal's size, or say who decides it
     Resize {
         /// Id or unique name
@@ -744,7 +758,7 @@ pub(super) enum TerminalVerb {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct AttachLine {
     /// Id or unique name [default: the last used live one, else a new one]
     #[arg(long, value_name = "ID")]
@@ -758,4 +772,10 @@ pub(super) struct AttachLine {
     /// Lines of history in a snapshot [default: 1000]
     #[arg(long, value_name = "LINES")]
     pub(super) history: Option<u32>,
+    /// Show what is typed before its echo: auto (above 30 ms of round trip), always or never [default: auto]
+    #[arg(long, value_name = "WHEN", conflicts_with = "pipe_io")]
+    pub(super) predict: Option<String>,
+    /// Whether programs may write to the clipboard (OSC 52): off or write [default: off]
+    #[arg(long, value_name = "POLICY", conflicts_with = "pipe_io")]
+    pub(super) clipboard: Option<String>,
 }

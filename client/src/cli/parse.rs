@@ -10,6 +10,7 @@ use keepline_protocol::api::layout::{self, Ratio};
 use keepline_protocol::api::{Cursor, Json, Size, notification, terminal};
 use keepline_protocol::registry::{Method, method};
 use keepline_protocol::scope::Scopes;
+use keepline_screen::Limits;
 
 use super::arguments::{
     AttachLine, AwaitedLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun,
@@ -20,7 +21,8 @@ use super::settings::{
     Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints, Read, RemoteConnect,
     ServerStart, Text,
 };
-use crate::bounds::{HISTORY_LINES, REQUEST_SECONDS_MAX, REQUEST_TIME, SIDE_MAX};
+use crate::attach::predict::When;
+use crate::bounds::{HISTORY_LINES, HISTORY_LINES_MAX, HISTORY_MIB_MAX, REQUEST_SECONDS_MAX, REQUEST_TIME, SIDE_MAX};
 use crate::paths::MachineName;
 
 /// A command line that asks for nothing that can be done.
@@ -117,7 +119,7 @@ fn checked(line: Line) -> Result<Invocation, String> {
 
 fn command(noun: Option<Noun>) -> Result<Command, String> {
     Ok(match noun {
-        None => Command::Bare(attach(AttachLine { terminal: None, pipe_io: false, read_only: false, history: None })?),
+        None => Command::Bare(attach(AttachLine::default())?),
         Some(Noun::Server(ServerVerb::Start(line))) => Command::ServerStart(server_start(line)?),
         Some(Noun::Server(ServerVerb::Status)) => Command::Consumer(Consumer::ServerStatus),
         // Until there is a keeper, every terminal ends with the daemon.
@@ -156,7 +158,14 @@ fn server_start(line: ServerStartLine) -> Result<ServerStart, String> {
             "--remote-ws {open} is not loopback: plain WebSocket there needs --remote-ws-insecure-bind"
         ));
     }
+    let usual = Limits::default();
+    let history_lines = line.history_lines.unwrap_or(usual.history_lines);
+    let mib = line.history_mib.unwrap_or(usual.history_bytes >> 20);
+    if history_lines > HISTORY_LINES_MAX || mib > HISTORY_MIB_MAX {
+        return Err(format!("a terminal keeps at most {HISTORY_LINES_MAX} lines and {HISTORY_MIB_MAX} MiB of history"));
+    }
     Ok(ServerStart {
+        history: Limits { history_lines, history_bytes: mib << 20 },
         detach: line.detach,
         remote_ws,
         remote_ws_insecure_bind: line.remote_ws_insecure_bind,
@@ -510,6 +519,7 @@ fn terminal(verb: TerminalVerb) -> Result<Consumer, String> {
             let params = terminal::TerminalResize { key, expect, terminal, size, policy };
             change::<method::TerminalResize>(params, Prints::Nothing)
         }
+        TerminalVerb::Record { terminal, out } => Consumer::TerminalRecord(terminal, out),
         TerminalVerb::Rename { terminal, name, change: raw } => {
             let (key, expect) = terms(raw)?;
             let params = terminal::TerminalRename { key, expect, terminal, name };
@@ -553,6 +563,17 @@ fn attach(line: AttachLine) -> Result<Attach, String> {
         pipe_io: line.pipe_io,
         read_only: line.read_only,
         history: line.history.unwrap_or(HISTORY_LINES),
+        predict: match line.predict.as_deref() {
+            None | Some("auto") => When::Slow,
+            Some("always") => When::Always,
+            Some("never") => When::Never,
+            Some(other) => return Err(format!("--predict takes auto, always or never, and not '{other}'")),
+        },
+        clipboard: match line.clipboard.as_deref() {
+            None | Some("off") => false,
+            Some("write") => true,
+            Some(other) => return Err(format!("--clipboard takes off or write, and not '{other}'")),
+        },
     })
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use keepline_protocol::api::Cursor;
 use keepline_protocol::api::terminal::LineRange;
 use keepline_protocol::scope::Scopes;
+use keepline_screen::Limits;
 
+use crate::attach::predict::When;
 use crate::paths::MachineName;
 
 /// A checked command line.
@@ -50,6 +52,7 @@ impl Consumer {
                 .collect(),
             Consumer::TerminalSend(terminal, _)
             | Consumer::TerminalPaste(terminal, _)
+            | Consumer::TerminalRecord(terminal, _)
             | Consumer::TerminalRead(Read { terminal, .. }) => vec![terminal],
             Consumer::Attach(attach) => attach.terminal.iter_mut().collect(),
             _ => Vec::new(),
@@ -83,6 +86,8 @@ pub struct ServerStart {
     pub remote_ws_trusted_carrier: bool,
     /// How long a link without a carrier is kept: 1 s to a day.
     pub resume_lease: Duration,
+    /// How much history each terminal keeps.
+    pub history: Limits,
     /// Where the daemon's state is; nothing for the usual place.
     pub state_dir: Option<PathBuf>,
 }
@@ -200,6 +205,8 @@ pub enum Consumer {
     TerminalPaste(String, Text),
     /// `terminal read TERMINAL`.
     TerminalRead(Read),
+    /// `terminal record TERMINAL`, and to which file.
+    TerminalRecord(String, PathBuf),
     /// `attach`.
     Attach(Attach),
 }
@@ -263,4 +270,8 @@ pub struct Attach {
     pub read_only: bool,
     /// Lines of history in a snapshot.
     pub history: u32,
+    /// When typed characters are shown before their echo.
+    pub predict: When,
+    /// Whether programs may write to the person's clipboard.
+    pub clipboard: bool,
 }

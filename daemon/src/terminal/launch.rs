@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use keepline_protocol::api::Size;
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::id::TerminalId;
+use keepline_screen::Limits;
 
 /// Variables that speak of the terminal the daemon was started in, or that would make programs hide their colours.
 const FOREIGN: [&str; 15] = [
@@ -43,6 +44,8 @@ pub struct Spawn {
     pub socket: PathBuf,
     /// The first size.
     pub size: Size,
+    /// How much history its screen keeps.
+    pub history: Limits,
 }
 
 /// A person's entry in `/etc/passwd`.

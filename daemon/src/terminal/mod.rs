@@ -71,7 +71,7 @@ impl Terminal {
     pub async fn spawn(io: &PtyIo, mut spawn: Spawn) -> Result<Arc<Terminal>, Failure> {
         spawn.size = screen::fit(spawn.size);
         let id = spawn.id;
-        let shared = Arc::new(Shared::new(spawn.size));
+        let shared = Arc::new(Shared::new(spawn.size, spawn.history));
         let (pty, jobs) = Pty::start(io, spawn, Arc::clone(&shared) as _).await?;
         tokio::spawn(Arc::clone(&shared).parse(jobs, pty.writer().clone()));
         Ok(Arc::new(Terminal { id, shared, pty }))

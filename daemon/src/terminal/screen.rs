@@ -32,8 +32,8 @@ pub(super) struct Fed {
 impl Screen {
     /// An empty screen of this size, cut to the bounds.
     #[must_use]
-    pub fn new(size: Size) -> Self {
-        Screen { screen: keepline_screen::Screen::new(sized(size), Limits::default()), through: 0 }
+    pub fn new(size: Size, history: Limits) -> Self {
+        Screen { screen: keepline_screen::Screen::new(sized(size), history), through: 0 }
     }
 
     /// Takes the program's next bytes. No output of a program may end the daemon: when it finds a fault of the screen's,
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_of_the_largest_screen_fits_a_record() {
-        let mut screen = Screen::new(Size::cells(10_000, 400));
+        let mut screen = Screen::new(Size::cells(10_000, 400), Limits::default());
         let mut bytes = String::new();
         for number in 0..200_000 {
             bytes.push_str(&format!("\x1b[38;2;{};3;4m\u{2588}", number % 256));
@@ -159,7 +159,7 @@ mod tests {
         }
         let vt = screen.snapshot(1_000);
         assert!(vt.len() <= SNAPSHOT_MAX);
-        let mut fresh = Screen::new(screen.size());
+        let mut fresh = Screen::new(screen.size(), Limits::default());
         fresh.feed(&vt);
         assert!(fresh.get().rows(false)[399].ends_with("the end"));
         assert_eq!(fresh.get().cursor(), screen.get().cursor());
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn side_effects_have_their_offsets() {
-        let mut screen = Screen::new(Size::cells(80, 24));
+        let mut screen = Screen::new(Size::cells(80, 24), Limits::default());
         screen.feed(b"12345");
         let fed = screen.feed(b"\x1b]0;a title\x07\x07\x1b]777;notify;done;all\x07\x1b]7;file:///srv\x07tail");
         let expected = Effects {

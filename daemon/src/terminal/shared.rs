@@ -7,6 +7,7 @@ use bytes::Bytes;
 use keepline_protocol::api::Size;
 use keepline_protocol::id::AttachmentId;
 use keepline_protocol::record::Exit;
+use keepline_screen::Limits;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
@@ -64,10 +65,10 @@ pub(super) struct Shared {
 const NO_PROMPT: u64 = u64::MAX;
 
 impl Shared {
-    pub(super) fn new(size: Size) -> Self {
+    pub(super) fn new(size: Size, history: Limits) -> Self {
         Shared {
             output: Mutex::new(Output::new(size)),
-            parsed: Mutex::new(Parsed { screen: Screen::new(size), resizes: 0 }),
+            parsed: Mutex::new(Parsed { screen: Screen::new(size, history), resizes: 0 }),
             ledger: Mutex::default(),
             seats: Mutex::new(Seats::new(size)),
             room: Arc::new(Semaphore::new(INPUT_WAITING_MAX)),

@@ -9,6 +9,7 @@ use keepline_protocol::api::terminal::{LineRange, ScreenText, TerminalRead, Term
 use keepline_protocol::failure::Code;
 use keepline_protocol::id::{AttachmentId, TerminalId};
 use keepline_protocol::record::{Exit, Record};
+use keepline_screen::Limits;
 use tokio::time::timeout;
 
 use super::screen::Screen;
@@ -27,6 +28,7 @@ fn spawn_of(argv: &[&str]) -> Spawn {
         env: vec![],
         socket: "/run/keepline/daemon.sock".into(),
         size: SIZE,
+        history: Limits::default(),
     }
 }
 
@@ -131,12 +133,12 @@ async fn end_of(terminal: &Terminal) -> Exit {
 async fn wait_for_screen(terminal: &Terminal, what: &str, shown: impl Fn(&[String]) -> bool) {
     let mut changed = terminal.shared.changed.subscribe();
     let waited = timeout(LONG, async {
-        while !shown(&looked(&terminal, false).rows) {
+        while !shown(&looked(terminal, false).rows) {
             // The parser is a little behind what wakes us.
             let _ = timeout(Duration::from_millis(5), changed.changed()).await;
         }
     });
-    assert!(waited.await.is_ok(), "{what}: {:?}", looked(&terminal, false).rows);
+    assert!(waited.await.is_ok(), "{what}: {:?}", looked(terminal, false).rows);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,7 +199,7 @@ async fn a_snapshot_and_what_follows_is_what_the_terminal_shows() {
     end_of(&terminal).await;
     for (mut attachment, mut got) in all {
         pull(&mut attachment, &mut got, "the end", |got| got.exit.is_some()).await;
-        let mut screen = Screen::new(SIZE);
+        let mut screen = Screen::new(SIZE, Limits::default());
         screen.feed(&got.snapshots[0].1);
         screen.feed(&got.output);
         let read = looked(&terminal, true);
@@ -405,9 +407,9 @@ async fn less_survives_cell_for_cell() {
     };
     let mut got = Got::default();
     pull(&mut first, &mut got, "all output", |got| got.output.len() as u64 >= through).await;
-    let mut never_cut = Screen::new(SIZE);
+    let mut never_cut = Screen::new(SIZE, Limits::default());
     never_cut.feed(&got.output[..through as usize]);
-    let mut restored = Screen::new(SIZE);
+    let mut restored = Screen::new(SIZE, Limits::default());
     restored.feed(&vt);
     assert_eq!(restored.get().lines(), never_cut.get().lines());
     assert_eq!(restored.get().modes(), never_cut.get().modes());

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use keepline_carrier::route::Route;
+use keepline_client::attach::predict::When;
 use keepline_client::bounds::HISTORY_LINES;
 use keepline_client::cli::settings::{Attach, RemoteConnect};
 use keepline_client::cli::{self, Consumer, Context, Host};
@@ -215,6 +216,13 @@ async fn attach<H: Host>(context: &mut Context<H>) -> u8 {
     if !std::io::stdin().is_terminal() {
         return 0;
     }
-    let attach = Attach { terminal: None, pipe_io: false, read_only: false, history: HISTORY_LINES };
+    let attach = Attach {
+        terminal: None,
+        pipe_io: false,
+        read_only: false,
+        history: HISTORY_LINES,
+        predict: When::Slow,
+        clipboard: false,
+    };
     cli::run(Consumer::Attach(attach), context).await
 }

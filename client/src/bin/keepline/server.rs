@@ -111,6 +111,7 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
         state_dir,
         socket: socket.clone(),
         lease: settings.resume_lease,
+        history: settings.history,
         trust_network: settings.remote_ws_trusted_carrier,
     })?;
     let mut bound = Vec::new();

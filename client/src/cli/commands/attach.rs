@@ -1,4 +1,8 @@
-//! `attach`, and `keepline` alone.
+//! `attach`, `keepline` alone, and `terminal record`.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Instant;
 
 use keepline_protocol::api::Empty;
 use keepline_protocol::api::terminal::TerminalNew as New;
@@ -7,11 +11,14 @@ use keepline_protocol::id::TerminalId;
 use keepline_protocol::registry::method::{ServerStatus, TerminalNew};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Freshness, Outcome, Said, random_key, read_rows};
-use crate::attach::session::AttachRequest;
+use crate::attach::record::Recording;
+use crate::attach::session::{AttachRequest, Event, Session};
 use crate::attach::{person, pipe_io};
 use crate::cli::context::{Context, Host};
+use crate::cli::print;
 use crate::cli::settings::Attach;
 use crate::local::LocalClient;
 use crate::paths::{Endpoint, Whose};
@@ -26,7 +33,57 @@ pub(super) async fn attach<H: Host>(context: &Context<H>, settings: Attach) -> O
     }
     person::check_terminal()?;
     let (endpoint, request) = prepare(context, &settings).await?;
-    person::run(endpoint, request).await.map(Said::Exit)
+    let manner = person::Manner { predict: settings.predict, clipboard: settings.clipboard };
+    person::run(endpoint, request, manner).await.map(Said::Exit)
+}
+
+/// Records a terminal until it ends or the person says so.
+pub(super) async fn record<H: Host>(context: &Context<H>, terminal: String, file: &Path) -> Outcome {
+    let failed = |error: std::io::Error| {
+        let message = match error.kind() {
+            ErrorKind::AlreadyExists => format!("'{}' exists, and is not overwritten", file.display()),
+            _ => format!("cannot record to '{}': {error}", file.display()),
+        };
+        Failure::new(Code::Failed, message)
+    };
+    let request = AttachRequest {
+        terminal: terminal.clone(),
+        size: None,
+        observer: true,
+        history: 0,
+        timeout: context.common.timeout,
+        patient: false,
+    };
+    let mut session = Session::start(context.endpoint()?, request)?;
+    session.attached().await?;
+    // A second one would be of no use, and neither is one that nobody can end.
+    let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+        .map(signal)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed)?;
+    let out = std::fs::OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
+    let mut recording = Recording::new(out, &terminal);
+    let began = Instant::now();
+    print::note(&format!("recording to '{}'; Ctrl-C ends it", file.display()));
+    loop {
+        let told = futures_util::future::select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv())));
+        let event = tokio::select! {
+            event = session.next() => event,
+            _ = told => break,
+        };
+        let now = Instant::now();
+        match event {
+            Event::Snapshot { vt, .. } => recording.snapshot(&vt, now).map_err(failed)?,
+            Event::Output(bytes) => recording.output(&bytes, now).map_err(failed)?,
+            Event::Size(size) => recording.size(size, now).map_err(failed)?,
+            Event::Ended(_) => break,
+            Event::Gone(failure) => return Err(failure),
+            Event::Link { .. } | Event::Acknowledged | Event::Lost(_) => {}
+        }
+    }
+    print::note(&format!("recorded {} s", began.elapsed().as_secs()));
+    Ok(Said::Data(String::new()))
 }
 
 async fn prepare<H: Host>(context: &Context<H>, settings: &Attach) -> Result<(Endpoint, AttachRequest), Failure> {

@@ -64,6 +64,7 @@ pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H
         Consumer::TerminalSend(terminal, text) => terminal::send(context, terminal, text).await,
         Consumer::TerminalPaste(terminal, text) => terminal::paste(context, terminal, text).await,
         Consumer::TerminalRead(read) => terminal::read(context, read).await,
+        Consumer::TerminalRecord(terminal, file) => attach::record(context, terminal, &file).await,
         Consumer::Attach(settings) => attach::attach(context, settings).await,
     };
     let outcome = outcome.and_then(|said| match said {
