@@ -1,8 +1,10 @@
 //! Scripts that drive programs: keys, text and mouse in the modes that the program set, waiting, reading back, and who
 //! decides the size.
 
+use keepline_screen::{Limits, Screen, Size};
 use keepline_tests::pipe_io::PipeIo;
 use keepline_tests::process::Signal;
+use keepline_tests::proxy::Proxy;
 use keepline_tests::{Daemon, Machine, wait_until};
 use serde_json::{Value, json};
 
@@ -261,4 +263,62 @@ fn sizes_follow_the_policy_whoever_comes_and_goes() {
             });
         }
     }
+}
+
+/// What a consumer shows that has had these bytes.
+fn digest(bytes: &[u8], cols: u16, rows: u16) -> (String, Screen) {
+    let mut screen = Screen::new(Size::cells(cols, rows), Limits::default());
+    screen.feed(bytes);
+    (format!("{:016x}", screen.digest()), screen)
+}
+
+#[test]
+fn vim_with_mouse_and_kitty_keyboard_survives_a_cut_and_another_size() {
+    if !Bench::has("vim") {
+        return;
+    }
+    let (owner, laptop) = (Machine::new(), Machine::new());
+    let daemon = owner.listening_daemon();
+    let proxy = Proxy::start(&daemon.address());
+    let relay = laptop.enrol(&owner, &proxy.route(), "box");
+    let file = laptop.home().join("program.c");
+    let text: String = (1..=300).map(|n| format!("int f{n}(void) {{ return {n}; }} // \u{6f22}\u{5b57}\n")).collect();
+    std::fs::write(&file, text).unwrap();
+    let kitty = r#"let &t_TI="\<Esc>[>1u" | let &t_TE="\<Esc>[<u" | set mouse=a ttymouse=sgr"#;
+    let path = file.to_string_lossy();
+    let vim = owner.terminal(&["--", "vim", "--clean", "-n", "--cmd", kitty, "+syntax on", &path]);
+    let same = |what: &str, consumer: &PipeIo, cols, rows, look: &dyn Fn(&Screen) -> bool| {
+        wait_until(what, || {
+            let (seen, screen) = digest(&consumer.output().bytes(), cols, rows);
+            let has = owner.ok(&["terminal", "read", &vim, "--digest"]);
+            let kept =
+                screen.keyboard_flags() == 1 && screen.modes().mouse > 0 && screen.modes().mouse_encoding == 1006;
+            let same = seen == has.trim() && kept && look(&screen);
+            if same { Ok(()) } else { Err(screen.rows(false).join("\n")) }
+        });
+    };
+    let mut first = laptop.pipe_io(&vim, &["--machine", "box"]);
+    first.resize(80, 24);
+    same("the first page", &first, 80, 24, &|screen| screen.rows(false)[0].starts_with("int f1("));
+    proxy.black_out();
+    relay.wait_state("down");
+    first.type_text(":set number hlsearch\r/return 50;\rzt");
+    proxy.restore();
+    relay.wait_state("up");
+    let moved = |screen: &Screen| screen.rows(false).iter().any(|row| row.contains("50 int f50("));
+    same("what was typed while the link was down", &first, 80, 24, &moved);
+    assert!(!first.output().bytes().windows(2).any(|pair| pair == b"\x1bc"), "a cut is no reset");
+
+    let mut second = laptop.pipe_io(&vim, &["--machine", "box"]);
+    assert_eq!(first.detach().code, 0);
+    second.resize(100, 30);
+    second.type_text(":echo 'size' &columns &lines\r");
+    let sized = |screen: &Screen| screen.rows(false)[29].starts_with("size 100 30") && moved(screen);
+    same("the other size", &second, 100, 30, &sized);
+    // A click reaches it in the encoding that it asked for.
+    laptop.ok(&["--machine", "box", "terminal", "mouse", &vim, "click", "10,12"]);
+    same("the click", &second, 100, 30, &|screen| screen.cursor() == (10, 12));
+    second.type_text(":qa!\r");
+    let end = second.ended();
+    assert_eq!((end.code, &end.exit["reason"]), (0, &"terminal-ended".into()));
 }

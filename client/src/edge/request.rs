@@ -32,6 +32,12 @@ impl Edge {
         let deadline = Instant::now() + time;
         name_the_request(entry, &mut params);
         self.fenced(&params)?;
+        // Pages of history must not hold up what is live.
+        let lane = match entry.effect {
+            Effect::Input => Lane::Interactive,
+            Effect::Read if params["lines"].is_object() => Lane::Bulk,
+            _ => Lane::Control,
+        };
         let asked = (entry.effect == Effect::Mutation).then(|| params.clone());
         let bytes = (entry.params_from_json)(params).map_err(|error| {
             Failure::new(Code::Invalid, format!("the parameters of {} do not fit: {error}", entry.name))
@@ -48,7 +54,7 @@ impl Edge {
         let repeatable = entry.effect != Effect::Once;
         let exchange = async {
             loop {
-                match ask(&link, entry, &bytes).await {
+                match ask(&link, lane, entry, &bytes).await {
                     Some(message) => return Ok(message),
                     None if repeatable => link = uplink.link_after(Some(&link)).await,
                     None => return Err(outcome_unknown(entry)),
@@ -111,9 +117,7 @@ fn name_the_request(entry: &Entry, params: &mut Value) {
 }
 
 /// Asks on one link; nothing when that link ended before the answer was there.
-async fn ask(link: &Link, entry: &Entry, params: &[u8]) -> Option<Message> {
-    // What is typed keeps its place among keys; everything else is control.
-    let lane = if entry.effect == Effect::Input { Lane::Interactive } else { Lane::Control };
+async fn ask(link: &Link, lane: Lane, entry: &Entry, params: &[u8]) -> Option<Message> {
     let (sender, mut receiver) = link.open(lane);
     sender.send(encode_raw(entry.number, params)).await.ok()?;
     sender.finish();
