@@ -12,6 +12,8 @@
 //! | [`refuser`] | a stranger at a daemon's port, who refuses in clear |
 //! | [`peer`] | the other end of a daemon's port, by hand: HTTP, WebSocket, a whole handshake |
 //! | [`rpc`] | the local socket, by hand |
+//! | [`ssh`] | an ssh server on loopback, with its own keys |
+//! | [`measure`] | what benchmarks share: terminals however reached, times, goals |
 //! | [`screen`] | what a consumer's screen shows |
 //!
 //! Tests wait for conditions ([`wait_until`], [`Seen::wait`](process::Seen::wait)) with one generous limit, and fail
@@ -19,6 +21,7 @@
 
 pub mod binary;
 pub mod machine;
+pub mod measure;
 pub mod peer;
 pub mod pipe_io;
 pub mod process;
@@ -28,6 +31,7 @@ pub mod refuser;
 pub mod rpc;
 pub mod screen;
 pub mod shaper;
+pub mod ssh;
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};

@@ -20,6 +20,28 @@ pub struct Pty {
 }
 
 impl Pty {
+    /// This command, with its own environment, on a PTY of this size.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn of(command: &std::process::Command, cols: u16, rows: u16) -> Self {
+        let (pty, pts) = pty_process::blocking::open().unwrap();
+        pty.resize(pty_process::Size::new(rows, cols)).unwrap();
+        let mut child = pty_process::blocking::Command::new(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            child = match value {
+                Some(value) => child.env(name, value),
+                None => child.env_remove(name),
+            };
+        }
+        if let Some(directory) = command.get_current_dir() {
+            child = child.current_dir(directory);
+        }
+        let child = child.spawn(pts).unwrap();
+        let master = std::fs::File::from(OwnedFd::from(pty));
+        Pty { screen: Seen::of(master.try_clone().unwrap()), master, child }
+    }
+
     pub(crate) fn spawn<'a>(
         program: &Path,
         arguments: impl Iterator<Item = &'a OsStr>,

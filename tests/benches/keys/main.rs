@@ -16,16 +16,14 @@
 //! Each prints lines of `goal`, `measured` and `met`. Nothing here fails for being slow.
 
 mod ends;
-mod ssh;
 
 use std::time::{Duration, Instant};
 
-use keepline_tests::pipe_io::PipeIo;
-use keepline_tests::process::{Process, Seen};
+use keepline_tests::Machine;
+use keepline_tests::measure::tmux;
+use keepline_tests::measure::{Terminal, Times, ms, verdict};
 use keepline_tests::shaper::{Path, Shaper};
-use keepline_tests::{Machine, PATIENCE};
-
-use ssh::Sshd;
+use keepline_tests::ssh::Sshd;
 
 /// A terminal that echoes each key and does nothing else.
 const QUIET: &str = "stty -icanon; printf ready; exec cat >/dev/null";
@@ -47,101 +45,6 @@ fn main() {
             println!("\n== {name} (load {})", load.trim_end());
             part(sshd.as_ref());
         }
-    }
-}
-
-fn ms(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
-}
-
-fn verdict(goal: &str, measured: &str, met: bool) {
-    let met = if met { "yes" } else { "NO" };
-    println!("goal: {goal} | measured: {measured} | met: {met}");
-}
-
-/// Times in order.
-struct Times(Vec<Duration>);
-
-impl Times {
-    fn new(mut times: Vec<Duration>) -> Self {
-        times.sort();
-        Times(times)
-    }
-
-    fn at(&self, part: f64) -> Duration {
-        let last = self.0.len().saturating_sub(1);
-        let index = (self.0.len() as f64 * part) as usize;
-        self.0.get(index.min(last)).copied().unwrap_or_default()
-    }
-
-    fn print(&self, what: &str) {
-        println!(
-            "{what}: median {}, p99 {}, greatest {} of {}",
-            ms(self.at(0.5)),
-            ms(self.at(0.99)),
-            ms(self.at(1.0)),
-            self.0.len()
-        );
-    }
-}
-
-/// A terminal, however it is reached. What takes longer than [`PATIENCE`] counts as that.
-enum Terminal {
-    Keepline(PipeIo),
-    Ssh(Process),
-}
-
-impl Terminal {
-    fn type_text(&mut self, text: &str) {
-        match self {
-            Terminal::Keepline(terminal) => terminal.type_text(text),
-            Terminal::Ssh(process) => process.write(text.as_bytes()),
-        };
-    }
-
-    fn output(&self) -> &Seen {
-        match self {
-            Terminal::Keepline(terminal) => terminal.output(),
-            Terminal::Ssh(process) => &process.stdout,
-        }
-    }
-
-    fn shown(&self) -> usize {
-        self.output().wait("a length", |bytes| Some(bytes.len()))
-    }
-
-    /// Types `count` keys, but for no longer than `most`, and measures each echo.
-    fn echoes(&mut self, count: usize, pause: Duration, most: Duration) -> Times {
-        self.output().wait_for("ready");
-        let (began, mut times) = (Instant::now(), Vec::new());
-        while times.len() < count && began.elapsed() < most {
-            let shown = self.shown();
-            let typed = Instant::now();
-            self.type_text("x");
-            self.output().wait_within(PATIENCE, |bytes| (bytes.len() > shown).then_some(()));
-            times.push(typed.elapsed());
-            std::thread::sleep(pause.mul_f64(0.5 + fastrand::f64()));
-        }
-        Times::new(times)
-    }
-
-    /// Floods for a while, interrupts, and measures the time to the prompt.
-    fn interrupts(&mut self, count: usize) -> Times {
-        let times = (0..count).map(|_| {
-            self.type_text("yes\n");
-            let shown = self.shown();
-            self.output().wait("a flood", |bytes| (bytes.len() > shown + 50_000).then_some(()));
-            std::thread::sleep(Duration::from_secs(2));
-            let shown = self.shown();
-            let typed = Instant::now();
-            self.type_text("\u{3}");
-            self.output().wait_within(PATIENCE, |bytes| {
-                let new = String::from_utf8_lossy(&bytes[shown..]);
-                new.contains("PROMPT").then_some(())
-            });
-            typed.elapsed()
-        });
-        Times::new(times.collect())
     }
 }
 
@@ -187,7 +90,7 @@ fn idle(sshd: Option<&Sshd>) {
     let local = local.echoes(count, pause, most);
     local.print("keepline, idle echo at the daemon's own socket, without relay and TCP");
     let Some(sshd) = sshd else { return };
-    let theirs = sshd.terminal(sshd.port(), QUIET).echoes(count, pause, most);
+    let theirs = Terminal::Ssh(sshd.terminal(sshd.port(), QUIET)).echoes(count, pause, most);
     theirs.print("ssh, idle echo");
     let ratio = ours.at(0.5).as_secs_f64() / theirs.at(0.5).as_secs_f64();
     let tail = ours.at(0.99).as_secs_f64() / theirs.at(0.99).as_secs_f64();
@@ -220,10 +123,10 @@ fn ssh_beside(sshd: &Sshd, transfer: bool) {
     let shaper = Shaper::start(&sshd.address(), BUSY);
     let port = shaper.address().port();
     let _master = sshd.master(port);
-    let mut quiet = sshd.piped(port, "printf ready; exec cat");
+    let mut quiet = Terminal::Ssh(sshd.piped(port, "printf ready; exec cat"));
     quiet.output().wait_for("ready");
     let bulk = transfer.then(|| sshd.plain(port, "exec cat /dev/zero"));
-    let flooding = sshd.piped(port, "exec yes");
+    let flooding = Terminal::Ssh(sshd.piped(port, "exec yes"));
     flooding.output().wait("a flood", |bytes| (bytes.len() > 500_000).then_some(()));
     let theirs = quiet.echoes(ECHOES, PAUSE, Duration::from_secs(40));
     let what = match transfer {
@@ -264,10 +167,22 @@ fn interrupt(sshd: Option<&Sshd>) {
 
     let Some(sshd) = sshd else { return };
     let shaper = Shaper::start(&sshd.address(), path);
-    let mut terminal = sshd.terminal(shaper.address().port(), SHELL);
+    let mut terminal = Terminal::Ssh(sshd.terminal(shaper.address().port(), SHELL));
     terminal.output().wait_for("PROMPT");
     let theirs = terminal.interrupts(3);
     judge("ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
+    drop(terminal);
+
+    if !tmux::is_here() {
+        return println!("tmux: not compared, it is not here");
+    }
+    let shaper = Shaper::start(&sshd.address(), path);
+    let tmux = tmux::Server::new();
+    let command = tmux.command(&format!("new-session \"{SHELL}\""));
+    let mut terminal = Terminal::Ssh(sshd.terminal(shaper.address().port(), &command));
+    terminal.output().wait_for("PROMPT");
+    let theirs = terminal.interrupts(3);
+    judge("tmux over ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
 }
 
 fn bulk(sshd: Option<&Sshd>) {
@@ -318,5 +233,5 @@ fn cat(sshd: Option<&Sshd>) {
     let setting = Setting::new(None);
     run("keepline", setting.terminal(&["sh", "-c", &script]));
     let Some(sshd) = sshd else { return };
-    run("ssh", sshd.terminal(sshd.port(), &script));
+    run("ssh", Terminal::Ssh(sshd.terminal(sshd.port(), &script)));
 }

@@ -1,14 +1,14 @@
-//! ssh, to compare with: a server of its own on a port of loopback, with its own keys.
+//! ssh, to compare with and to be carried by: a server of its own on a port of loopback, with its own keys.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use keepline_tests::process::Process;
-use keepline_tests::wait_until;
 use tempfile::TempDir;
 
-use crate::Terminal;
+use crate::process::Process;
+use crate::pty::Pty;
+use crate::wait_until;
 
 const SERVER: &str = "/usr/sbin/sshd";
 
@@ -62,10 +62,12 @@ impl Sshd {
         Some(sshd)
     }
 
+    /// Its port on loopback.
     pub fn port(&self) -> u16 {
         self.port
     }
 
+    /// Its address.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -95,14 +97,19 @@ impl Sshd {
     }
 
     /// A session with a terminal.
-    pub fn terminal(&self, port: u16, script: &str) -> Terminal {
-        let mut command = self.command(port, &["-tt"]);
-        Terminal::Ssh(Process::spawn(command.arg(script)))
+    pub fn terminal(&self, port: u16, script: &str) -> Process {
+        Process::spawn(self.command(port, &["-tt"]).arg(script))
+    }
+
+    /// A session with a terminal, as a person has it.
+    pub fn person(&self, script: &str, cols: u16, rows: u16) -> Pty {
+        let mut command = self.command(self.port, &["-t"]);
+        Pty::of(command.arg(script), cols, rows)
     }
 
     /// A session without one: over a shared connection ssh takes no input for a terminal that is none.
-    pub fn piped(&self, port: u16, script: &str) -> Terminal {
-        Terminal::Ssh(Process::spawn(self.command(port, &[]).arg(script)))
+    pub fn piped(&self, port: u16, script: &str) -> Process {
+        Process::spawn(self.command(port, &[]).arg(script))
     }
 
     /// The same, and its output is dropped.
