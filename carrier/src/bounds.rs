@@ -15,3 +15,9 @@ pub const MEMORY_PACKETS: usize = 8;
 /// Streams that the peer has opened and nobody has accepted yet are at most the protocol's `STREAMS_MAX`; this is how
 /// long a closed link may take to say its farewell to a peer that does not read.
 pub const FAREWELL_TIME: Duration = Duration::from_secs(2);
+/// Bytes that wait in front of ssh's standard input: enough to keep it busy, and little to wait behind.
+pub const SSH_BUFFER: usize = 32 << 10;
+/// Bytes that a login may print before keepline answers over ssh. More is somebody else.
+pub const SSH_GREETING_MAX: usize = 64 << 10;
+/// Bytes of what ssh says that are kept, from its end.
+pub const SSH_SAYS_MAX: usize = 4096;

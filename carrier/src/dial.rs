@@ -12,6 +12,7 @@ use crate::bounds::CONNECT_TIME;
 use crate::packet::{Carrier, web_socket_config};
 use crate::route::Route;
 use crate::socket::Socket;
+use crate::ssh;
 
 /// Why a route leads nowhere now. All of these may pass.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,14 @@ pub enum DialError {
     /// Nobody answers.
     #[error("cannot connect to {0}: no answer within 10 seconds")]
     Timeout(String),
+    /// ssh does not lead to a keepline.
+    #[error("cannot connect to ssh://{destination}: {reason}")]
+    Ssh {
+        /// What ssh was told to reach.
+        destination: String,
+        /// What it said last.
+        reason: String,
+    },
     /// Something else than a keepline daemon answers.
     #[error("what answers at {route} is not a keepline daemon: {reason}")]
     NotADaemon {
@@ -51,6 +60,7 @@ pub async fn dial(route: &Route) -> Result<Carrier, DialError> {
 async fn connect(route: &Route) -> Result<Carrier, DialError> {
     let failed = |source| DialError::Connect { route: route.to_string(), source };
     match route {
+        Route::Ssh(destination) => ssh::connect(destination).await,
         Route::Unix(path) => {
             let stream = UnixStream::connect::<&PathBuf>(path).await.map_err(failed)?;
             Carrier::open_unix(stream).await.map_err(failed)

@@ -1,6 +1,6 @@
 //! A carrier's two halves: whole packets in, whole packets out.
 //!
-//! On a WebSocket one binary message is one packet. On a Unix socket (and over ssh, later) the four bytes `KPLN` come
+//! On a WebSocket one binary message is one packet. On a Unix socket and over ssh the four bytes `KPLN` come
 //! first, then each packet as a 16-bit big-endian length and its bytes. In memory a packet is an item of a channel.
 
 use std::io;
@@ -13,6 +13,7 @@ use keepline_protocol::handshake::MAGIC;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
@@ -27,6 +28,8 @@ pub enum Kind {
     WebSocket,
     /// A Unix socket.
     Unix,
+    /// ssh, at the end that started it.
+    Ssh,
     /// Inside one process.
     Memory,
 }
@@ -38,6 +41,7 @@ impl Kind {
         match self {
             Kind::WebSocket => "ws",
             Kind::Unix => "unix",
+            Kind::Ssh => "ssh",
             Kind::Memory => "memory",
         }
     }
@@ -66,8 +70,12 @@ enum Reader {
 pub struct PacketWriter(Writer);
 
 enum Writer {
-    Unix(OwnedWriteHalf),
-    WebSocket { sink: SplitSink<WebSocketStream<Socket>, Message>, socket: Socket },
+    /// With what has to live as long as the carrier.
+    Unix(OwnedWriteHalf, Option<Box<Child>>),
+    WebSocket {
+        sink: SplitSink<WebSocketStream<Socket>, Message>,
+        socket: Socket,
+    },
     Memory(mpsc::Sender<Vec<u8>>),
 }
 
@@ -100,7 +108,7 @@ impl Carrier {
         Carrier {
             kind: Kind::Unix,
             reader: PacketReader(Reader::Unix(BufReader::with_capacity(64 << 10, reader))),
-            writer: PacketWriter(Writer::Unix(writer)),
+            writer: PacketWriter(Writer::Unix(writer, None)),
         }
     }
 
@@ -111,6 +119,17 @@ impl Carrier {
     pub async fn open_unix(mut stream: UnixStream) -> io::Result<Self> {
         stream.write_all(MAGIC).await?;
         Ok(Self::unix(stream))
+    }
+
+    /// A carrier over ssh, which ends with the carrier; `stream` is its standard input and output, behind the four bytes
+    /// that open it.
+    pub(crate) fn ssh(stream: UnixStream, ssh: Child) -> Self {
+        let mut carrier = Self::unix(stream);
+        carrier.kind = Kind::Ssh;
+        if let Writer::Unix(_, held) = &mut carrier.writer.0 {
+            *held = Some(Box::new(ssh));
+        }
+        carrier
     }
 
     /// Two carriers that are each other's peer, inside one process.
@@ -164,7 +183,7 @@ impl PacketWriter {
     /// When the carrier fails.
     pub async fn ready(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Writer::Unix(stream) => socket::writable(stream.as_ref()).await,
+            Writer::Unix(stream, _) => socket::writable(stream.as_ref()).await,
             Writer::WebSocket { socket, .. } => socket.writable().await,
             Writer::Memory(sender) => match sender.reserve().await {
                 Ok(_) => Ok(()),
@@ -186,7 +205,7 @@ impl PacketWriter {
     /// When the carrier fails.
     pub async fn write(&mut self, packet: Vec<u8>) -> io::Result<()> {
         match &mut self.0 {
-            Writer::Unix(stream) => {
+            Writer::Unix(stream, _) => {
                 let length = u16::try_from(packet.len()).map_err(|_| invalid("a packet over the limit"))?;
                 let head = length.to_be_bytes();
                 let mut framed = Buf::chain(&head[..], packet.as_slice());
@@ -200,7 +219,7 @@ impl PacketWriter {
     /// Says that nothing more will be written.
     pub async fn close(&mut self) {
         match &mut self.0 {
-            Writer::Unix(stream) => drop(stream.shutdown().await),
+            Writer::Unix(stream, _) => drop(stream.shutdown().await),
             Writer::WebSocket { sink, .. } => drop(sink.close().await),
             Writer::Memory(_) => {}
         }

@@ -23,16 +23,29 @@ pub enum Route {
     },
     /// A Unix socket on this machine.
     Unix(PathBuf),
+    /// `keepline remote stdio` on the far side of the person's own `ssh`.
+    Ssh(Destination),
+}
+
+/// What ssh is told to reach. Nothing in it can be taken for an option, or for more than one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// The account; absent for what ssh's configuration says.
+    pub user: Option<String>,
+    /// A name, an alias of ssh's configuration, or an address, without brackets.
+    pub host: String,
+    /// The port; absent for what ssh's configuration says.
+    pub port: Option<u16>,
 }
 
 /// Text that is no route.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRoute {
     /// No route looks like this.
-    #[error("'{0}' is not a route: use ws://HOST:PORT or unix:/PATH")]
+    #[error("'{0}' is not a route: use ssh://[USER@]HOST[:PORT], ws://HOST:PORT or unix:/PATH")]
     Form(String),
     /// The scheme is one that this version does not speak.
-    #[error("this version of keepline cannot use {0} routes: use ws:// or unix:")]
+    #[error("this version of keepline cannot use {0} routes: use ssh://, ws:// or unix:")]
     Scheme(String),
     /// A daemon serves only one path.
     #[error("the path of a WebSocket route is {LINK_PATH}, not '{0}'")]
@@ -47,7 +60,10 @@ impl FromStr for Route {
             let path = Path::new(path);
             return if path.is_absolute() { Ok(Route::Unix(path.to_owned())) } else { Err(form(text)) };
         }
-        if text.starts_with("wss:") || text.starts_with("ssh:") {
+        if let Some(destination) = text.strip_prefix("ssh://") {
+            return destination.parse().map(Route::Ssh);
+        }
+        if text.starts_with("wss:") {
             return Err(InvalidRoute::Scheme(text.split(':').next().unwrap_or_default().to_owned()));
         }
         let uri: Uri = text.parse().map_err(|_| form(text))?;
@@ -62,6 +78,49 @@ impl FromStr for Route {
             return Err(InvalidRoute::Path(uri.path().to_owned()));
         }
         Ok(Route::WebSocket { host: host.to_owned(), port, query: uri.query().map(str::to_owned) })
+    }
+}
+
+impl FromStr for Destination {
+    type Err = InvalidRoute;
+
+    /// Reads `[USER@]HOST[:PORT]`.
+    fn from_str(text: &str) -> Result<Self, InvalidRoute> {
+        let wrong = || form(&format!("ssh://{text}"));
+        let (user, place) = match text.rsplit_once('@') {
+            Some((user, place)) => (Some(user), place),
+            None => (None, text),
+        };
+        let place = place.strip_suffix('/').unwrap_or(place);
+        let (host, rest) = match place.strip_prefix('[') {
+            Some(literal) => literal.split_once(']').ok_or_else(wrong)?,
+            None => place.split_at(place.find(':').unwrap_or(place.len())),
+        };
+        let port = match rest.strip_prefix(':') {
+            Some(port) => Some(port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?),
+            None if rest.is_empty() => None,
+            None => return Err(wrong()),
+        };
+        // ssh reads what begins so as an option, and `%` as a pattern of its own.
+        let plain = |word: &str, more: &str| {
+            !word.is_empty()
+                && !word.starts_with('-')
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c) || more.contains(c))
+        };
+        if !plain(host, ":") || user.is_some_and(|user| !plain(user, "+")) {
+            return Err(wrong());
+        }
+        Ok(Destination { user: user.map(str::to_owned), host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        if self.host.contains(':') { write!(f, "[{}]", self.host) } else { f.write_str(&self.host) }?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
@@ -94,10 +153,10 @@ impl Route {
         format!("{self}{query}")
     }
 
-    /// Whether whoever answers there is this machine's own user.
+    /// Whether whoever answers there is known without keepline: this machine's own user, or who ssh says.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        matches!(self, Route::Unix(_))
+        matches!(self, Route::Unix(_) | Route::Ssh(_))
     }
 }
 
@@ -110,6 +169,7 @@ impl fmt::Display for Route {
             }
             Route::WebSocket { host, port, .. } => write!(f, "ws://{host}:{port}{LINK_PATH}"),
             Route::Unix(path) => write!(f, "unix:{}", path.display()),
+            Route::Ssh(destination) => write!(f, "ssh://{destination}"),
         }
     }
 }
@@ -138,6 +198,32 @@ mod tests {
         assert_eq!(shown("ws://[::1]:9000"), "ws://[::1]:9000/v1/link");
         assert_eq!(shown("ws://127.0.0.1:9000/"), "ws://127.0.0.1:9000/v1/link");
         assert_eq!(shown("unix:/run/k/daemon.sock"), "unix:/run/k/daemon.sock");
+    }
+
+    #[test]
+    fn an_ssh_destination_is_one_plain_word() {
+        let shown = |text: &str| text.parse::<Route>().map(|route| route.to_string());
+        for text in ["ssh://box", "ssh://me@box.example:2222", "ssh://[2001:db8::1]:22", "ssh://dom+me@box"] {
+            assert_eq!(shown(text).as_deref(), Ok(text));
+        }
+        for text in [
+            "ssh://",
+            "ssh://-oProxyCommand=touch",
+            "ssh://-oProxyCommand=x@box",
+            "ssh://a@-box",
+            "ssh://@box",
+            "ssh://box:",
+            "ssh://box:0",
+            "ssh://box:22x",
+            "ssh://a b",
+            "ssh://a;b",
+            "ssh://$(x)",
+            "ssh://%h",
+            "ssh://box/path",
+            "ssh://[::1]22",
+        ] {
+            assert!(shown(text).is_err(), "{text}");
+        }
     }
 
     #[test]

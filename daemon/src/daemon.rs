@@ -202,7 +202,7 @@ impl Daemon {
     /// What a listener gives to every key, because who reaches it is trusted: `admin` only on this machine itself.
     pub(crate) fn listeners_scopes(&self, kind: Kind) -> Scopes {
         match kind {
-            Kind::Unix | Kind::Memory => Scopes::ALL,
+            Kind::Unix | Kind::Ssh | Kind::Memory => Scopes::ALL,
             Kind::WebSocket if self.inner.config.trust_network => Scopes::INVITED,
             Kind::WebSocket => Scopes::NONE,
         }

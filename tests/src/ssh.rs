@@ -1,11 +1,13 @@
 //! ssh, to compare with and to be carried by: a server of its own on a port of loopback, with its own keys.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::machine::Machine;
 use crate::process::Process;
 use crate::pty::Pty;
 use crate::wait_until;
@@ -86,6 +88,42 @@ impl Sshd {
             .args(options)
             .arg("127.0.0.1");
         command
+    }
+
+    /// A directory whose `ssh` reaches this server, with its keys, whatever host is named; what it is told besides is written
+    /// to `told` in there. On the far side `keepline` is the one under test, in the home of `machine`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn client_for(&self, machine: &Machine) -> PathBuf {
+        let bin = self.root.path().join(format!("bin{}", fastrand::u32(..)));
+        std::fs::create_dir(&bin).unwrap();
+        let root = self.root.path().display();
+        let environment: String =
+            machine.environment().iter().map(|(name, value)| format!("{name}='{}' ", value.display())).collect();
+        let keepline = crate::binary::keepline().display();
+        let far = bin.join("far");
+        std::fs::write(
+            &far,
+            format!("#!/bin/sh\necho 'Welcome to this machine'\nexec env -i {environment}{keepline} \"$@\"\n"),
+        )
+        .unwrap();
+        let ssh = bin.join("ssh");
+        // All but the last words, which are the far side's command.
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >>{told}\nexec {real} -F none -o BatchMode=yes -o LogLevel=ERROR \\\n\
+             -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i {root}/user -p {port} \\\n\
+             -T 127.0.0.1 {far} remote stdio\n",
+            told = bin.join("told").display(),
+            real = "/usr/bin/ssh",
+            port = self.port,
+            far = far.display()
+        );
+        std::fs::write(&ssh, script).unwrap();
+        for file in [&far, &ssh] {
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        bin
     }
 
     /// One connection through `port` that the following sessions through it share.

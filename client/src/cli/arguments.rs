@@ -196,7 +196,7 @@ pub(super) enum RemoteVerb {
     },
     /// Keep a link to a machine
     Connect {
-        /// Where its daemon is, as ws://HOST:PORT or unix:PATH
+        /// Where its daemon is, as ssh://[USER@]HOST[:PORT], ws://HOST:PORT or unix:PATH
         route: String,
         /// Stay in the foreground and only keep the link
         #[arg(long)]
@@ -207,7 +207,17 @@ pub(super) enum RemoteVerb {
         /// Call the machine this
         #[arg(long, value_name = "MACHINE")]
         name: Option<String>,
+        /// Trust the way there, as a private network's: no invitation, and the key that answers first is kept
+        #[arg(long, conflicts_with = "invite_file")]
+        carrier: bool,
     },
+    /// Say who answers at a route, without enrolling there
+    Probe {
+        /// ssh://[USER@]HOST[:PORT], ws://HOST:PORT or unix:PATH
+        route: String,
+    },
+    /// Join stdin and stdout to this machine's daemon; `remote connect ssh://…` runs it on the far side
+    Stdio,
     /// Try now to reach a machine whose relay waits, or see whether one that is connected still is
     Reconnect {
         /// The machine's name

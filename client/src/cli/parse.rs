@@ -100,7 +100,12 @@ fn checked(line: Line) -> Result<Invocation, String> {
         Command::ServerStart(_)
             | Command::RemoteConnect(_)
             | Command::Consumer(
-                Consumer::KnownDaemons | Consumer::ForgetDaemon(_) | Consumer::Reconnect(_) | Consumer::RotateDeviceKey
+                Consumer::KnownDaemons
+                    | Consumer::ForgetDaemon(_)
+                    | Consumer::Reconnect(_)
+                    | Consumer::RotateDeviceKey
+                    | Consumer::Probe(_)
+                    | Consumer::RemoteStdio
             )
     );
     if own && machine.is_some() {
@@ -184,12 +189,13 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 fn remote(verb: RemoteVerb) -> Result<Command, String> {
     Ok(Command::Consumer(match verb {
-        RemoteVerb::Connect { route, headless, invite_file, name } => {
+        RemoteVerb::Connect { route, headless, invite_file, name, carrier } => {
             return Ok(Command::RemoteConnect(RemoteConnect {
                 route,
                 headless,
                 invite_file,
                 name: name.as_deref().map(machine_name).transpose()?,
+                carrier,
             }));
         }
         RemoteVerb::Invite { out, ttl, no_approval, route, scope } => {
@@ -204,6 +210,8 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
                 scopes: (!scope.is_empty()).then(|| scopes(&scope)).transpose()?,
             })
         }
+        RemoteVerb::Probe { route } => Consumer::Probe(route),
+        RemoteVerb::Stdio => Consumer::RemoteStdio,
         RemoteVerb::Pending => Consumer::RemotePending,
         RemoteVerb::Approve { device } => Consumer::RemoteApprove(device),
         RemoteVerb::Deny { device } => Consumer::RemoteDeny(device),

@@ -103,6 +103,8 @@ pub struct RemoteConnect {
     pub invite_file: Option<PathBuf>,
     /// What to call the machine; nothing for its host name.
     pub name: Option<MachineName>,
+    /// Whether whoever answers at the route is trusted, so that no invitation is needed.
+    pub carrier: bool,
 }
 
 /// A request whose answer is all there is to say.
@@ -179,6 +181,10 @@ pub enum Consumer {
     RotateDaemonKey,
     /// `remote rotate-key --device`.
     RotateDeviceKey,
+    /// `remote probe ROUTE`.
+    Probe(String),
+    /// `remote stdio`.
+    RemoteStdio,
     /// `remote known-daemons`.
     KnownDaemons,
     /// `remote known-daemons forget NAME`.

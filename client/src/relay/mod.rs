@@ -17,6 +17,7 @@
 
 mod attempt;
 mod backoff;
+mod probe;
 mod reason;
 mod report;
 mod surroundings;
@@ -44,6 +45,7 @@ use crate::state::{Machine, State};
 use crate::uplink::{Reason, Status, Uplink, now_ms};
 use attempt::{Accepted, Attempt, Failed};
 use backoff::Backoff;
+pub use probe::{Probed, probe};
 pub use report::Report;
 
 /// What a relay is started with.
@@ -55,6 +57,8 @@ pub struct Settings {
     pub invitation: Option<Invitation>,
     /// What to call the machine.
     pub name: Option<MachineName>,
+    /// Whether whoever answers at the route is trusted.
+    pub trusted: bool,
 }
 
 /// Keeps a link, and its local socket, until the daemon refuses for good. `report` is told each change of state.
@@ -98,12 +102,12 @@ struct Relay<'a, R> {
 
 impl<'a, R: FnMut(&Report)> Relay<'a, R> {
     fn new(settings: Settings, state: &'a State, paths: &'a Paths, report: R) -> Result<Self, Failure> {
-        let Settings { route, invitation, name } = settings;
+        let Settings { route, invitation, name, trusted } = settings;
         let machine = find(state, &route, invitation.as_ref(), name.as_ref())?;
         let pinned = match (&invitation, &machine) {
             (Some(invitation), _) => Some(invitation.daemon),
             (None, Some((_, machine))) => machine.identity(),
-            (None, None) if route.is_trusted() => None,
+            (None, None) if trusted || route.is_trusted() => None,
             (None, None) => {
                 let message = format!(
                     "{route} is not a daemon that this device knows: ask its owner for an invitation (`keepline remote \

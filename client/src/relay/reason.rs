@@ -31,7 +31,7 @@ impl From<&CarrierEnd> for Reason {
 impl From<&Failed> for Reason {
     fn from(failed: &Failed) -> Self {
         let word = match failed {
-            Failed::Dial(DialError::Connect { .. }) => "unreachable",
+            Failed::Dial(DialError::Connect { .. } | DialError::Ssh { .. }) => "unreachable",
             Failed::Dial(DialError::Timeout(_)) | Failed::Slow => "no-answer",
             Failed::Dial(DialError::NotADaemon { .. }) => "not-a-daemon",
             Failed::Lost { .. } => "lost",

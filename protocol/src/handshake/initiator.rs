@@ -88,6 +88,20 @@ pub struct AwaitVerdict {
     version: u8,
 }
 
+impl AwaitVerdict {
+    /// The daemon's certificate, of which message 2 has proved that it is the peer's.
+    #[must_use]
+    pub fn daemon(&self) -> &Certificate {
+        &self.daemon
+    }
+
+    /// The version that the daemon chose.
+    #[must_use]
+    pub fn version(&self) -> u8 {
+        self.version
+    }
+}
+
 /// What a packet that arrived before the final verdict means.
 #[derive(Debug)]
 pub enum Outcome {

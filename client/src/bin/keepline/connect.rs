@@ -48,6 +48,7 @@ async fn headless<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Re
         route: route(settings)?,
         invitation: settings.invite_file.as_deref().map(read_invitation).transpose()?,
         name: settings.name.clone(),
+        trusted: settings.carrier,
     };
     let mut teller = Teller {
         json: context.common.json,
@@ -145,6 +146,9 @@ async fn in_background<H: Host>(settings: &RemoteConnect, context: &Context<H>) 
         let file = std::fs::canonicalize(file)
             .map_err(|error| Failure::new(Code::Invalid, format!("{}: {error}", file.display())))?;
         arguments.extend(["--invite-file".into(), file.into()]);
+    }
+    if settings.carrier {
+        arguments.push("--carrier".into());
     }
     if let Some(name) = &settings.name {
         arguments.extend(["--name".into(), name.as_str().into()]);

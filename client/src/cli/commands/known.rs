@@ -1,6 +1,8 @@
-//! `remote known-daemons [forget]`, `remote reconnect`: the machines that are known here, and their relays.
+//! `remote known-daemons [forget]`, `remote reconnect`, `remote probe`: the machines that are known here, and their relays.
 
+use keepline_carrier::route::{InvalidRoute, Route};
 use keepline_protocol::failure::{Code, Failure};
+use keepline_protocol::handshake::VERSIONS;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -144,6 +146,25 @@ fn read(value: serde_json::Value) -> Result<RelayStatus, Failure> {
 }
 
 /// Makes a machine's relay try, or probe, now; exit 0 when its link is up then.
+/// Says who answers at a route, and whether this client knows them.
+pub(super) async fn probe<H: Host>(context: &Context<H>, route: &str) -> Outcome {
+    let route: Route = route.parse().map_err(|error: InvalidRoute| Failure::new(Code::Invalid, error.to_string()))?;
+    let probed = crate::relay::probe(&route).await?;
+    let fingerprint = probed.identity.fingerprint();
+    let known = context.host.known_daemons()?.into_iter().find(|known| known.fingerprint == fingerprint);
+    let machine = known.map(|known| known.name);
+    let versions = [*VERSIONS.start(), *VERSIONS.end()];
+    Ok(Said::Data(if context.common.json {
+        json_line(&json!({
+            "route": route.to_string(), "version": probed.version, "versions_offered": versions,
+            "fingerprint": fingerprint, "machine": machine,
+        }))?
+    } else {
+        let known = machine.map_or("not known here".to_owned(), |machine| format!("known here as '{machine}'"));
+        format!("{route}: keepline, version {}, {fingerprint}, {known}\n", probed.version)
+    }))
+}
+
 pub(super) async fn reconnect<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {
     let known = context.known(name)?;
     let endpoint = endpoint(context, name)?;
