@@ -145,9 +145,20 @@ fn protocol() {
 fn carriers() {
     compare!(
         "Carriers",
-        keepline_carrier { REQUEST_HEAD_MAX, REQUEST_FIELDS_MAX, REFUSED_LINGER, CONNECT_TIME, FAREWELL_TIME }
+        keepline_carrier {
+            REQUEST_HEAD_MAX,
+            REQUEST_FIELDS_MAX,
+            REFUSED_LINGER,
+            CONNECT_TIME,
+            FAREWELL_TIME,
+            SSH_GREETING_MAX,
+        }
     );
-    complete("Carriers", include_str!("../../../carrier/src/bounds.rs"), &["MEMORY_PACKETS"]);
+    complete(
+        "Carriers",
+        include_str!("../../../carrier/src/bounds.rs"),
+        &["MEMORY_PACKETS", "SSH_BUFFER", "SSH_SAYS_MAX"],
+    );
 }
 
 #[test]
