@@ -156,3 +156,5 @@ pub const PREDICTED_MAX: usize = 64;
 pub const HISTORY_LINES_MAX: usize = 1_000_000;
 /// MiB of history that an owner may have each terminal keep. More is refused.
 pub const HISTORY_MIB_MAX: usize = 1024;
+/// How long the preferred route to a machine has a start before the next one is tried beside it (RFC 8305 has the like).
+pub const RACE_AFTER: Duration = Duration::from_millis(250);

@@ -42,6 +42,8 @@ pub struct Status {
     pub tries: u64,
     /// Unix time in milliseconds at which the last carrier was lost.
     pub lost_ms: Option<u64>,
+    /// The route that is used, or was last, without its query; nothing inside the daemon.
+    pub route: Option<String>,
 }
 
 impl Status {
@@ -94,6 +96,7 @@ impl Uplink {
             epoch: 1,
             tries: 1,
             lost_ms: None,
+            route: None,
         };
         let (sender, receiver) = watch::channel(status);
         tokio::spawn(async move {

@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use keepline_tests::proxy::Proxy;
 use keepline_tests::{Machine, wait_until};
 use serde_json::Value;
 
@@ -84,4 +85,62 @@ fn a_relay_that_is_superseded_once_comes_back_and_of_two_one_ends() {
     let told: Vec<_> = states.json_lines().into_iter().filter(|line| line["reason"] == "superseded").collect();
     assert_eq!(told.len(), 2, "once it came back: {told:?}");
     winner.wait_state("up");
+}
+
+#[test]
+fn a_link_moves_to_another_route_and_loses_nothing() {
+    let (owner, stranger, laptop) = (Machine::new(), Machine::new(), Machine::new());
+    let daemon = owner.listening_daemon();
+    let other = stranger.listening_daemon();
+    let (first, second) = (Proxy::start(&daemon.address()), Proxy::start(&daemon.address()));
+    // Each connect adds its route to the machine.
+    for proxy in [&first, &second] {
+        let relay = match proxy.route() == first.route() {
+            true => laptop.enrol(&owner, &proxy.route(), "box"),
+            false => laptop.relay(&[&proxy.route(), "--name", "box"]),
+        };
+        relay.wait_state("up");
+    }
+    let known = laptop.json(&["remote", "known-daemons"]);
+    assert_eq!(known[0]["routes"].as_array().map(Vec::len), Some(2), "{known}");
+    let relay = laptop.relay(&[&first.route(), "--name", "box"]);
+    relay.wait_state("up");
+    let script = "stty -echo; i=0; while read x; do i=$((i+1)); echo key $i $x; done";
+    let terminal = laptop.terminal(&["--machine", "box", "--", "bash", "-c", script]);
+    let mut consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
+    let mut keys = 0;
+    let mut goes_on = |consumer: &mut keepline_tests::pipe_io::PipeIo| {
+        keys += 1;
+        assert!(consumer.type_text(&format!("{keys}\n")));
+        consumer.output().wait_for(&format!("key {keys} {keys}\r\n"));
+    };
+    let over = |proxy: &Proxy| {
+        let route = format!("{}/v1/link", proxy.route());
+        wait_until("the link over a route", || {
+            let known = laptop.json(&["remote", "known-daemons"]);
+            let link = &known[0];
+            if link["route"] == route && link["state"] == "up" { Ok(()) } else { Err(known) }
+        });
+    };
+    over(&first);
+    goes_on(&mut consumer);
+    first.black_out();
+    over(&second);
+    goes_on(&mut consumer);
+    second.black_out();
+    first.restore();
+    over(&first);
+    goes_on(&mut consumer);
+    // Somebody else answers at the preferred route.
+    second.restore();
+    first.lead_to(Some(other.address().parse().unwrap()));
+    first.black_out();
+    first.restore();
+    over(&second);
+    goes_on(&mut consumer);
+    let output = consumer.output().text();
+    assert!(!output.contains("\u{1b}c"), "no reset: {output}");
+    let links = owner.json(&["remote", "connections"]);
+    assert_eq!(links.as_array().unwrap().len(), 1, "one link, over one route after the other: {links}");
+    assert_eq!(consumer.detach().code, 0);
 }

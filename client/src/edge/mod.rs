@@ -46,19 +46,17 @@ struct Inner {
     watchers: Watchers,
     /// One permit per stream that consumers may have open.
     streams: Semaphore,
-    /// Shown by `relay.status`: the route without its query; nothing inside the daemon.
-    route: Option<String>,
 }
 
 impl Edge {
-    /// Serves the machine behind `uplink`; `route` is shown to those who ask, and `shown` is the file that holds which
+    /// Serves the machine behind `uplink`; `shown` is the file that holds which
     /// notification was shown last.
     #[must_use]
-    pub fn start(uplink: Uplink, route: Option<String>, shown: Option<PathBuf>) -> Self {
+    pub fn start(uplink: Uplink, shown: Option<PathBuf>) -> Self {
         let follower = Follower::start(uplink.clone());
         let machine = uplink.machine().map(str::to_owned);
         let watchers = Watchers::start(follower.clone(), machine, shown);
-        Edge { inner: Arc::new(Inner { uplink, follower, watchers, streams: Semaphore::new(STREAMS_AT_ONCE), route }) }
+        Edge { inner: Arc::new(Inner { uplink, follower, watchers, streams: Semaphore::new(STREAMS_AT_ONCE) }) }
     }
 
     /// Serves a consumer until it goes away. `prefix` was read from the connection already.

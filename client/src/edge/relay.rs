@@ -28,7 +28,7 @@ impl Edge {
             "rtt_us": status.rtt_us(),
             "since_ms": status.since_ms,
             "seen_ms": seen_ms,
-            "route": self.inner.route,
+            "route": status.route,
             "pid": std::process::id(),
         })
     }

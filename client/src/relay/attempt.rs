@@ -1,9 +1,8 @@
-//! One attempt to take a carrier: dial, shake hands, hear the verdict.
+//! One attempt to take a carrier: shake hands, hear the verdict.
 
-use keepline_carrier::dial::{DialError, dial};
+use keepline_carrier::dial::DialError;
 use keepline_carrier::entropy;
 use keepline_carrier::packet::Carrier;
-use keepline_carrier::route::Route;
 use keepline_protocol::bounds::HANDSHAKE_TIME;
 use keepline_protocol::cipher::Cipher;
 use keepline_protocol::handshake::{Claim, HandshakeError, Initiator, LinkRequest, Outcome, Reply, VERSIONS, Verdict};
@@ -15,7 +14,7 @@ use crate::bounds::PENDING_SILENCE;
 
 /// What an attempt needs.
 pub(super) struct Attempt<'a> {
-    pub(super) route: &'a Route,
+    pub(super) carrier: Carrier,
     pub(super) credentials: &'a Credentials,
     pub(super) client: &'a str,
     pub(super) name: &'a str,
@@ -58,7 +57,7 @@ pub(super) enum Failed {
 impl Attempt<'_> {
     /// Runs the attempt. `on_pending` is called when the daemon's owner has to decide first.
     pub(super) async fn run(self, on_pending: impl FnOnce()) -> Result<Accepted, Failed> {
-        let mut carrier = dial(self.route).await?;
+        let mut carrier = self.carrier;
         let initiator = Initiator {
             versions: VERSIONS,
             credentials: self.credentials,

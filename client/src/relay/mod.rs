@@ -18,6 +18,7 @@
 mod attempt;
 mod backoff;
 mod probe;
+mod race;
 mod reason;
 mod report;
 mod surroundings;
@@ -25,6 +26,7 @@ mod surroundings;
 use std::sync::Arc;
 use std::time::Duration;
 
+use keepline_carrier::dial::dial;
 use keepline_carrier::entropy;
 use keepline_carrier::link::{CarrierEnd, Link};
 use keepline_carrier::route::Route;
@@ -73,7 +75,10 @@ pub async fn run(settings: Settings, paths: &Paths, report: impl FnMut(&Report))
 }
 
 struct Relay<'a, R> {
+    /// The route that is used, or was last.
     route: Route,
+    /// Every route to the machine, the preferred one first.
+    routes: Vec<Route>,
     claim: Option<Claim>,
     state: &'a State,
     paths: &'a Paths,
@@ -116,6 +121,9 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                 return Err(Failure::new(Code::Refused, message));
             }
         };
+        let known = machine.iter().flat_map(|(_, machine)| &machine.routes).filter_map(|known| known.parse().ok());
+        let mut routes = vec![route.clone()];
+        routes.extend(known.filter(|known: &Route| known.to_string() != route.to_string()));
         let link = Link::new(Role::Device);
         let status = Status {
             state: LinkState::Connecting,
@@ -127,6 +135,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             epoch: 0,
             tries: 0,
             lost_ms: None,
+            route: Some(route.to_string()),
         };
         Ok(Relay {
             claim: invitation.map(|invitation| Claim { id: invitation.id, secret: invitation.secret }),
@@ -148,6 +157,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             nudge: Arc::default(),
             serving: false,
             route,
+            routes,
             state,
             paths,
             report,
@@ -155,9 +165,9 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
     }
 
     async fn run(mut self) -> Result<(), Failure> {
-        let (route, nudge) = (self.route.clone(), Arc::clone(&self.nudge));
+        let (routes, nudge) = (self.routes.clone(), Arc::clone(&self.nudge));
         let surroundings = async {
-            surroundings::watch(&route, &nudge).await;
+            surroundings::watch(&routes, &nudge).await;
             std::future::pending().await
         };
         let ended = tokio::select! {
@@ -220,8 +230,11 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         self.epoch += 1;
         let link =
             LinkRequest { id: self.link_id, epoch: self.epoch, cursors: self.resumable.then(|| self.link.cursors()) };
+        let (index, carrier) = race::first(self.routes.len(), |index| dial(&self.routes[index])).await?;
+        self.route = self.routes[index].clone();
+        self.status.send_modify(|status| status.route = Some(self.route.to_string()));
         let attempt = Attempt {
-            route: &self.route,
+            carrier,
             credentials: &self.credentials,
             client: &self.client,
             name: &self.device_name,
@@ -241,7 +254,13 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             status.send_modify(|status| status.reason = Some(Refusal::Pending.into()));
             report(&Report::new(&status.borrow(), machine.as_ref().map(|(name, _)| name), route));
         };
-        attempt.run(on_pending).await
+        let attempted = attempt.run(on_pending).await;
+        if matches!(attempted, Err(Failed::Handshake(_))) {
+            // Another daemon may answer there now: the other routes come first from here on.
+            let route = self.routes.remove(index);
+            self.routes.push(route);
+        }
+        attempted
     }
 
     /// Takes an accepted carrier, remembers whose it is, and serves it to its end.
@@ -388,7 +407,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         let nudge = Arc::clone(&self.nudge);
         let uplink = Uplink::new(name.to_string(), self.status.subscribe(), nudge);
         let shown = self.paths.shown_file(name.as_str())?;
-        let edge = Edge::start(uplink, Some(self.route.to_string()), Some(shown));
+        let edge = Edge::start(uplink, Some(shown));
         tokio::spawn(async move {
             loop {
                 let stream = listener.accept().await;

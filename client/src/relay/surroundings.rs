@@ -12,8 +12,9 @@ use tokio::time::sleep;
 use crate::bounds::{STOPPED, SURROUNDINGS_LOOK};
 
 /// Nudges whenever there is reason to. It never ends.
-pub(super) async fn watch(route: &Route, nudge: &Notify) {
-    tokio::join!(watch_sleep(nudge), watch_network(route, nudge));
+pub(super) async fn watch(routes: &[Route], nudge: &Notify) {
+    let networks = routes.iter().map(|route| watch_network(route, nudge));
+    tokio::join!(watch_sleep(nudge), futures_util::future::join_all(networks));
 }
 
 async fn watch_sleep(nudge: &Notify) {

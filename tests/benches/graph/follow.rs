@@ -82,7 +82,7 @@ async fn follower(route: &str) -> Edge {
     let (sender, links) = watch::channel(link(route).await);
     // The link outlives whoever might change it.
     std::mem::forget(sender);
-    let edge = Edge::start(Uplink::local(links), None, None);
+    let edge = Edge::start(Uplink::local(links), None);
     edge.cursor().wait_for(Option::is_some).await.unwrap();
     edge
 }

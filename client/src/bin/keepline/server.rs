@@ -119,7 +119,7 @@ async fn serve<H: Host>(settings: ServerStart, context: &Context<H>) -> Result<(
         bound.push(daemon.listen(address, settings.remote_ws_insecure_bind).await?);
     }
     let shown = context.paths.shown_file("@local")?;
-    let edge = Edge::start(Uplink::local(daemon.local_links()), None, Some(shown));
+    let edge = Edge::start(Uplink::local(daemon.local_links()), Some(shown));
     // Before anybody is told that there is something to end.
     let told_to_end = told_to_end();
     announce(context.common.json, &socket.display().to_string(), &bound);
