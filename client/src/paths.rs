@@ -21,7 +21,9 @@ pub struct MachineName(String);
 
 /// Text that is no machine's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no machine's name: it is 1 to 32 of a-z 0-9 . _ - and starts with a letter or digit")]
+#[error(
+    "'{0}' is no machine's name: it is 1 to 32 of a-z 0-9 . _ - and starts with a letter or digit; 'local' is this machine"
+)]
 pub struct InvalidMachineName(String);
 
 impl MachineName {
@@ -44,7 +46,7 @@ impl MachineName {
             .skip_while(|c| !c.is_ascii_alphanumeric())
             .take(MACHINE_NAME_MAX)
             .collect();
-        if name.is_empty() { MachineName("machine".to_owned()) } else { MachineName(name) }
+        if name.is_empty() || name == LOCAL { MachineName("machine".to_owned()) } else { MachineName(name) }
     }
 
     /// This name with `-N` behind it, cut so that it stays a name: how a second daemon of one host name is told apart.
@@ -57,10 +59,14 @@ impl MachineName {
     }
 }
 
+/// What addresses call this machine, so that no other one is called so.
+pub const LOCAL: &str = "local";
+
 impl FromStr for MachineName {
     type Err = InvalidMachineName;
     fn from_str(text: &str) -> Result<Self, InvalidMachineName> {
         let fits = (1..=MACHINE_NAME_MAX).contains(&text.len())
+            && text != LOCAL
             && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
             && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'));
         if fits { Ok(MachineName(text.to_owned())) } else { Err(InvalidMachineName(text.chars().take(80).collect())) }

@@ -88,6 +88,27 @@ fn a_relay_that_is_superseded_once_comes_back_and_of_two_one_ends() {
 }
 
 #[test]
+fn a_relay_is_ended_by_name_and_with_the_machine_it_is_forgotten() {
+    let (owner, laptop) = (Machine::new(), Machine::new());
+    let daemon = owner.listening_daemon();
+    let mut relay = laptop.enrol(&owner, &daemon.route(), "box");
+    laptop.ok(&["remote", "disconnect", "box"]);
+    assert_eq!(relay.process.exit(), 0);
+    assert!(laptop.run(&["remote", "disconnect", "box"]).stderr.contains("no relay runs for 'box' here"));
+    let mut relay = laptop.relay(&[&daemon.route()]);
+    relay.wait_state("up");
+    laptop.ok(&["remote", "known-daemons", "forget", "box"]);
+    assert_eq!(relay.process.exit(), 0);
+    assert_eq!(laptop.json(&["remote", "known-daemons"]).as_array().map(Vec::len), Some(0));
+    assert_eq!(laptop.run(&["remote", "disconnect", "box"]).code, 4);
+    // Addresses call this machine so.
+    assert_eq!(laptop.run(&["remote", "connect", &daemon.route(), "--name", "local", "--headless"]).code, 2);
+    let mistyped = laptop.run(&["termnal", "list"]);
+    assert_eq!((mistyped.code, mistyped.stderr.lines().count()), (2, 1), "{mistyped:?}");
+    assert!(mistyped.stderr.contains("'terminal' exists") || mistyped.stderr.contains("similar"), "{mistyped:?}");
+}
+
+#[test]
 fn a_link_moves_to_another_route_and_loses_nothing() {
     let (owner, stranger, laptop) = (Machine::new(), Machine::new(), Machine::new());
     let daemon = owner.listening_daemon();

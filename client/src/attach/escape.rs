@@ -31,6 +31,8 @@ enum Token {
 /// Finds the escapes in what is typed.
 #[derive(Debug)]
 pub(super) struct Escapes {
+    /// Nothing that is typed goes anywhere: a line never begins.
+    observer: bool,
     line_start: bool,
     tilde: Option<Vec<u8>>,
     pasting: bool,
@@ -41,8 +43,8 @@ pub(super) struct Escapes {
 const ESC: u8 = 0x1b;
 
 impl Escapes {
-    pub(super) fn new() -> Self {
-        Escapes { line_start: true, tilde: None, pasting: false, inside: false }
+    pub(super) fn new(observer: bool) -> Self {
+        Escapes { observer, line_start: true, tilde: None, pasting: false, inside: false }
     }
 
     /// What the next bytes mean, in order. Nothing follows a detach.
@@ -96,7 +98,8 @@ impl Escapes {
                 }
                 (None, _) => send.extend_from_slice(raw),
             }
-            self.line_start = token == Token::Enter;
+            // What a shell does with ^C and ^U leaves an empty line, too.
+            self.line_start = self.observer || matches!(token, Token::Enter | Token::Char('\x03' | '\x15'));
             self.pasting = token == Token::PasteStart;
         }
         push(&mut actions, &mut send);
@@ -195,7 +198,7 @@ mod tests {
     use super::*;
 
     fn all(pieces: &[&str]) -> (String, Vec<&'static str>) {
-        let mut escapes = Escapes::new();
+        let mut escapes = Escapes::new(false);
         let (mut sent, mut others) = (String::new(), Vec::new());
         for piece in pieces {
             for action in escapes.typed(piece.as_bytes()) {
@@ -207,6 +210,21 @@ mod tests {
             }
         }
         (sent, others)
+    }
+
+    #[test]
+    fn an_empty_line_begins_after_an_interrupt_and_always_for_who_only_watches() {
+        for before in ["ls\x03", "ls\x15", "\r"] {
+            let mut escapes = Escapes::new(false);
+            escapes.typed(before.as_bytes());
+            assert_eq!(escapes.typed(b"~."), [Action::Detach], "{before:?}");
+        }
+        let mut escapes = Escapes::new(false);
+        escapes.typed(b"ls");
+        assert_eq!(escapes.typed(b"~."), [Action::Send("~.".into())]);
+        let mut watching = Escapes::new(true);
+        watching.typed(b"ls");
+        assert_eq!(watching.typed(b"~."), [Action::Detach]);
     }
 
     #[test]

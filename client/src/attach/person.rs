@@ -95,7 +95,7 @@ pub async fn run(endpoint: Endpoint, mut request: AttachRequest, manner: Manner)
         stdin: writer::stdin().map_err(failed)?,
         stdout,
         signals,
-        escapes: Escapes::new(),
+        escapes: Escapes::new(observer),
         queries: Queries::new(manner.clipboard),
         predictor: Predictor::new(if observer { When::Never } else { manner.predict }),
         input: Bytes::new(),

@@ -127,7 +127,8 @@ impl PipeIo {
     async fn drive(&mut self) -> End {
         loop {
             self.take_lines();
-            if self.closing.is_some() && self.input.is_empty() && self.session.is_acknowledged() {
+            let told = self.session.was_attached() && self.session.is_acknowledged();
+            if self.closing.is_some() && self.input.is_empty() && told {
                 return End::with_exit("parent-closed", 0);
             }
             if self.stdout.is_broken() {

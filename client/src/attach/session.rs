@@ -197,6 +197,12 @@ impl Session {
         self.tail.is_empty()
     }
 
+    /// Whether it was attached once.
+    #[must_use]
+    pub fn was_attached(&self) -> bool {
+        self.terminal.is_some()
+    }
+
     /// Where the input ends that was pushed, and the offset below which it is acknowledged or reported as lost.
     #[must_use]
     pub fn input(&self) -> (u64, u64) {

@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 /// Without a command it starts (or finds) this machine's daemon and attaches to the last used live terminal, else to a
 /// new one.
 #[derive(Debug, Parser)]
-#[command(name = "keepline", version, disable_help_subcommand = true)]
+#[command(name = "keepline", version)]
 pub(super) struct Line {
     #[command(flatten)]
     pub(super) common: Common,
@@ -103,9 +103,9 @@ pub(super) enum ServerVerb {
         #[arg(long, value_name = "DEVICE")]
         device: Option<String>,
     },
-    /// End the daemon
+    /// End the daemon, and in this version its terminals with it
     Stop {
-        /// End its terminals too
+        /// Say that its terminals are meant too: in this version they always are
         #[arg(long)]
         all: bool,
     },
@@ -220,6 +220,12 @@ pub(super) enum RemoteVerb {
     Stdio,
     /// Try now to reach a machine whose relay waits, or see whether one that is connected still is
     Reconnect {
+        /// The machine's name
+        #[arg(value_name = "MACHINE")]
+        name: String,
+    },
+    /// End the relay to a machine, wherever it was started here
+    Disconnect {
         /// The machine's name
         #[arg(value_name = "MACHINE")]
         name: String,
@@ -771,7 +777,10 @@ pub(super) enum TerminalVerb {
 #[derive(Debug, Default, Args)]
 pub(super) struct AttachLine {
     /// Id or unique name [default: the last used live one, else a new one]
-    #[arg(long, value_name = "ID")]
+    #[arg(value_name = "TERMINAL")]
+    pub(super) named: Option<String>,
+    /// The same, for programs
+    #[arg(long, value_name = "ID", conflicts_with = "named")]
     pub(super) terminal: Option<String>,
     /// For programs: VT bytes on stdout, JSON lines on stdin and stderr
     #[arg(long)]

@@ -78,11 +78,16 @@ fn so_far(arguments: &[OsString]) -> String {
         .join(" ")
 }
 
-/// The first paragraph of clap's message, as one line.
+/// The first paragraph of clap's message, as one line, and its tip.
 fn sentence(message: &str) -> String {
-    let paragraph: Vec<&str> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let mut lines = message.lines().map(str::trim);
+    let paragraph: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
     let line = paragraph.join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+    let said = line.strip_prefix("error: ").unwrap_or(&line).to_owned();
+    match lines.find_map(|line| line.strip_prefix("tip: ")) {
+        Some(tip) => format!("{said}: {tip}"),
+        None => said,
+    }
 }
 
 fn checked(line: Line) -> Result<Invocation, String> {
@@ -103,6 +108,7 @@ fn checked(line: Line) -> Result<Invocation, String> {
                 Consumer::KnownDaemons
                     | Consumer::ForgetDaemon(_)
                     | Consumer::Reconnect(_)
+                    | Consumer::Disconnect(_)
                     | Consumer::RotateDeviceKey
                     | Consumer::Probe(_)
                     | Consumer::RemoteStdio
@@ -222,6 +228,7 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
         RemoteVerb::RotateKey { device: false } => Consumer::RotateDaemonKey,
         RemoteVerb::RotateKey { device: true } => Consumer::RotateDeviceKey,
         RemoteVerb::Reconnect { name } => Consumer::Reconnect(machine_name(&name)?),
+        RemoteVerb::Disconnect { name } => Consumer::Disconnect(machine_name(&name)?),
         RemoteVerb::KnownDaemons { verb: None } => Consumer::KnownDaemons,
         RemoteVerb::KnownDaemons { verb: Some(KnownVerb::Forget { name }) } => {
             Consumer::ForgetDaemon(machine_name(&name)?)
@@ -562,7 +569,8 @@ fn lines(text: &str, epoch: Option<u64>) -> Result<terminal::LineRange, String> 
     Ok(terminal::LineRange { epoch, from: id(from)?, to: id(to)? })
 }
 
-fn attach(line: AttachLine) -> Result<Attach, String> {
+fn attach(mut line: AttachLine) -> Result<Attach, String> {
+    line.terminal = line.terminal.or(line.named.take());
     if line.pipe_io && line.terminal.is_none() {
         return Err("attach --pipe-io needs --terminal ID".into());
     }

@@ -191,6 +191,8 @@ pub enum Consumer {
     ForgetDaemon(MachineName),
     /// `remote reconnect MACHINE`.
     Reconnect(MachineName),
+    /// `remote disconnect MACHINE`.
+    Disconnect(MachineName),
     /// `session snapshot`.
     SessionSnapshot,
     /// `session events`.

@@ -250,8 +250,9 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         };
         let (status, report) = (&self.status, &mut self.report);
         let (machine, route) = (&self.machine, &self.route);
+        let waits = Reason::pending(&self.credentials);
         let on_pending = || {
-            status.send_modify(|status| status.reason = Some(Refusal::Pending.into()));
+            status.send_modify(|status| status.reason = Some(waits));
             report(&Report::new(&status.borrow(), machine.as_ref().map(|(name, _)| name), route));
         };
         let attempted = attempt.run(on_pending).await;
@@ -345,7 +346,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
                 self.new_link();
                 None
             }
-            Refusal::Pending => Some((reason, PENDING_RETRY)),
+            Refusal::Pending => Some((Reason::pending(&self.credentials), PENDING_RETRY)),
             _ => Some((reason, self.backoff.failed(random()))),
         })
     }

@@ -3,6 +3,7 @@
 use keepline_carrier::dial::DialError;
 use keepline_carrier::link::CarrierEnd;
 use keepline_protocol::handshake::HandshakeError;
+use keepline_protocol::identity::Credentials;
 use keepline_protocol::refusal::Refusal;
 
 use super::attempt::Failed;
@@ -11,6 +12,18 @@ use crate::uplink::Reason;
 impl From<Refusal> for Reason {
     fn from(refusal: Refusal) -> Self {
         Reason { word: refusal.name(), sentence: refusal.to_string() }
+    }
+}
+
+impl Reason {
+    /// The daemon's owner has not decided yet: with what they see of this device.
+    pub(super) fn pending(credentials: &Credentials) -> Self {
+        let identity = credentials.identity();
+        let (device, fingerprint) = (identity.device_id(), identity.fingerprint());
+        Reason {
+            word: Refusal::Pending.name(),
+            sentence: format!("{}; its owner sees it as {device}, {fingerprint}", Refusal::Pending),
+        }
     }
 }
 

@@ -49,7 +49,7 @@ async fn attach(
 ) -> Result<(Attached, Attachment, AttachedHere), Failure> {
     let observer = params.observer.unwrap_or(false);
     if !observer {
-        caller.check(daemon, "terminal.attach without read-only", Scope::Type)?;
+        caller.check(daemon, "terminal.attach, unless it is read-only (attach --read-only),", Scope::Type)?;
     }
     let terminal = daemon.inner.terminals.find(&params.terminal)?;
     if params.size.is_some_and(|size| size.cols == 0 || size.rows == 0) {

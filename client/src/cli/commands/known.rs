@@ -3,12 +3,14 @@
 use keepline_carrier::route::{InvalidRoute, Route};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::handshake::VERSIONS;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use super::{Outcome, Said, json_line, milliseconds};
-use crate::bounds::RELAY_STATUS_TIME;
+use crate::bounds::{RELAY_STATUS_TIME, STOP_POLL};
 use crate::cli::context::{Context, Host, KnownDaemon};
 use crate::cli::print;
 use crate::cli::text::{age, clean, now_ms, table};
@@ -221,7 +223,40 @@ pub(super) async fn rotate_device_key<H: Host>(context: &Context<H>) -> Outcome 
     }))
 }
 
-pub(super) fn forget<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {
+/// Ends a machine's relay, and waits until it has ended.
+pub(super) async fn disconnect<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {
+    context.known(name)?;
+    let pid = end_relay(context, name).await?;
+    if pid.is_none() && !context.common.json {
+        print::note(&format!("no relay runs for '{name}' here"));
+    }
+    Ok(Said::Data(if context.common.json { json_line(&json!({ "ended": pid }))? } else { String::new() }))
+}
+
+async fn end_relay<H: Host>(context: &Context<H>, name: &MachineName) -> Result<Option<u32>, Failure> {
+    let endpoint = endpoint(context, name)?;
+    let Some(pid) = ask(Some(endpoint.clone())).await.pid else {
+        return Ok(None);
+    };
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let failed = |why: String| Failure::new(Code::Failed, format!("the relay of '{name}', pid {pid}, {why}"));
+    let told = process.map(|process| kill_process(process, Signal::TERM));
+    if let Some(Err(error)) = told {
+        return Err(failed(format!("cannot be told to end: {error}")));
+    }
+    let gone = async {
+        while LocalClient::connect(&endpoint).await.is_ok() {
+            sleep(STOP_POLL).await;
+        }
+    };
+    timeout(context.common.timeout, gone).await.map_err(|_| failed("was told to end and still runs".to_owned()))?;
+    Ok(Some(pid))
+}
+
+/// Forgets a machine, whose relay ends first: it would remember it again.
+pub(super) async fn forget<H: Host>(context: &Context<H>, name: &MachineName) -> Outcome {
+    context.known(name)?;
+    end_relay(context, name).await?;
     context.host.forget_daemon(name)?;
     Ok(Said::Data(if context.common.json { json_line(&json!({ "forgotten": name.as_str() }))? } else { String::new() }))
 }

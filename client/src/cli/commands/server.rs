@@ -79,6 +79,8 @@ pub(super) async fn audit<H: Host>(context: &Context<H>, device: Option<String>)
 pub(super) async fn stop<H: Host>(context: &Context<H>) -> Outcome {
     let endpoint = context.endpoint()?;
     let mut client = LocalClient::connect(&endpoint).await?;
+    let running =
+        client.request::<ServerStatus>(&Empty {}, context.common.timeout).await.map_or(0, |now| now.terminals);
     match client.request::<ServerStop>(&Empty {}, context.common.timeout).await {
         // A daemon that is quick to end takes its answer with it; whether it ended is seen below.
         Ok(Empty {}) => {}
@@ -98,6 +100,10 @@ pub(super) async fn stop<H: Host>(context: &Context<H>) -> Outcome {
                 format!("the daemon was told to stop and still serves {}", clean(&endpoint.path.to_string_lossy())),
             ));
         }
+    }
+    if running > 0 && !context.common.json {
+        let them = if running == 1 { "terminal" } else { "terminals" };
+        print::note(&format!("stopped; {running} {them} that ran ended with the daemon"));
     }
     Ok(Said::Data(if context.common.json { json_line(&json!({ "stopped": true }))? } else { String::new() }))
 }
