@@ -110,7 +110,8 @@ async fn a_screen_is_printed_and_text_is_sent_as_given() {
     fake.answer(
         "terminal.read",
         json!({"terminal": TERMINAL, "rows": ["$ ls", "a\u{9b}31m", "", ""], "cursor_column": 0, "cursor_row": 1,
-            "size": {"cols": 80, "rows": 4, "x_pixels": 0, "y_pixels": 0}, "through": 9}),
+            "size": {"cols": 80, "rows": 4, "x_pixels": 0, "y_pixels": 0}, "through": 9, "alternate": false, "epoch": 0,
+            "first": 0, "end": 0, "digest": "00"}),
     );
     assert_eq!(ok(&fake, &["terminal", "read", "t"]).await, "$ ls\na31m\n");
     assert_eq!(json_of(&fake, &["terminal", "read", "t", "--json"]).await["through"], 9);

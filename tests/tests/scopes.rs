@@ -157,17 +157,18 @@ fn a_trusted_carrier_gives_what_its_listener_gives() {
     let (owner, laptop) = (Machine::new(), Machine::new());
     let daemon = owner.daemon(&["--remote-ws", "127.0.0.1:0", "--remote-ws-trusted-carrier"]);
     let socket = format!("unix:{}", owner.daemon_socket().display());
-    let local = laptop.relay(&[&socket, "--name", "local"]);
+    let local = laptop.relay(&[&socket, "--name", "near"]);
     local.wait_state("up");
-    laptop.ok(&["--machine", "local", "remote", "devices"]);
+    laptop.ok(&["--machine", "near", "remote", "devices"]);
     let device = owner.json(&["remote", "devices"])[0].clone();
     assert_eq!((&device["state"], &device["scopes"]), (&json!("trusted"), &json!([])));
     drop(local);
 
-    let far = laptop.relay(&[&daemon.route(), "--name", "local"]);
+    let laptop = Machine::new();
+    let far = laptop.relay(&[&daemon.route(), "--carrier", "--name", "far"]);
     far.wait_state("up");
-    laptop.ok(&["--machine", "local", "terminal", "new", "--", "true"]);
-    let refused = laptop.run(&["--machine", "local", "remote", "devices"]);
+    laptop.ok(&["--machine", "far", "terminal", "new", "--", "true"]);
+    let refused = laptop.run(&["--machine", "far", "remote", "devices"]);
     assert_eq!(refused.code, 6, "{refused:?}");
 }
 

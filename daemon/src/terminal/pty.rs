@@ -11,6 +11,7 @@
 //!
 //! Output and resizes reach the [`Listener`] and the parser in the same order. The last job is [`Job::End`].
 
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -252,7 +253,6 @@ struct Reading {
 impl Reading {
     /// Reads until the child is reaped and the PTY drained, or [`DRAIN_TIME`] after the child.
     async fn run(mut self) {
-        let mut buffer = vec![0; CHUNK_MAX];
         let mut exit = None;
         let mut drained = false;
         // When the PTY may be read again, and when there has been time enough to drain it.
@@ -271,10 +271,9 @@ impl Reading {
                     }
                     None => return,
                 },
-                length = read(&mut self.pty, &mut buffer), if !drained => match length {
-                    Ok(length) if length > 0 => {
-                        self.listener.output(&buffer[..length]);
-                        let chunk = Bytes::copy_from_slice(&buffer[..length]);
+                chunk = read(&mut self.pty), if !drained => match chunk {
+                    Ok(chunk) if !chunk.is_empty() => {
+                        self.listener.output(&chunk);
                         if self.jobs.send(Job::Output(chunk)).await.is_err() {
                             return;
                         }
@@ -321,24 +320,32 @@ impl Reading {
     }
 }
 
-/// Reads what there is, until the buffer is full: at least one byte, or none at the end.
-async fn read(pty: &mut OwnedReadPty, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
+thread_local! {
+    /// What all PTYs are read into, one after the other: a terminal that is idle needs none.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; CHUNK_MAX]);
+}
+
+/// Reads what there is, up to [`CHUNK_MAX`]: at least one byte, or none at the end.
+async fn read(pty: &mut OwnedReadPty) -> io::Result<Bytes> {
     std::future::poll_fn(|context| {
-        loop {
-            let mut rest = ReadBuf::new(&mut buffer[filled..]);
-            let polled = Pin::new(&mut *pty).poll_read(context, &mut rest);
-            let length = rest.filled().len();
-            if filled > 0 && !matches!(polled, Poll::Ready(Ok(()))) {
-                // An error comes again at the next read.
-                return Poll::Ready(Ok(filled));
+        BUFFER.with_borrow_mut(|buffer| {
+            let mut filled = 0;
+            loop {
+                let mut rest = ReadBuf::new(&mut buffer[filled..]);
+                let polled = Pin::new(&mut *pty).poll_read(context, &mut rest);
+                let length = rest.filled().len();
+                let more = matches!(polled, Poll::Ready(Ok(()))) && length > 0;
+                filled += length;
+                if filled > 0 && (!more || filled == buffer.len()) {
+                    // An error comes again at the next read.
+                    return Poll::Ready(Ok(Bytes::copy_from_slice(&buffer[..filled])));
+                }
+                ready!(polled)?;
+                if length == 0 {
+                    return Poll::Ready(Ok(Bytes::new()));
+                }
             }
-            ready!(polled)?;
-            filled += length;
-            if length == 0 || filled == buffer.len() {
-                return Poll::Ready(Ok(filled));
-            }
-        }
+        })
     })
     .await
 }
