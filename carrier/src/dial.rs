@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use tokio_socks::tcp::Socks5Stream;
 use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 
@@ -46,18 +48,44 @@ pub enum DialError {
     },
 }
 
-/// Makes the connection, up to where the handshake starts.
+/// A SOCKS5 proxy (RFC 1928), without authentication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Socks5 {
+    /// `HOST:PORT`.
+    Tcp(String),
+    /// A Unix socket on this machine.
+    Unix(PathBuf),
+}
+
+impl FromStr for Socks5 {
+    type Err = String;
+
+    /// Reads `HOST:PORT`, or the absolute path of a socket.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            return Ok(Socks5::Unix(text.into()));
+        }
+        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+        match port {
+            Some(1..=u16::MAX) => Ok(Socks5::Tcp(text.to_owned())),
+            _ => Err(format!("'{text}' is no SOCKS5 proxy: write HOST:PORT or the path of its socket")),
+        }
+    }
+}
+
+/// Makes the connection, up to where the handshake starts. A WebSocket goes by way of the proxy, if there is one, which then
+/// looks up the host's name.
 ///
 /// # Errors
 /// When it cannot be made.
-pub async fn dial(route: &Route) -> Result<Carrier, DialError> {
-    match timeout(CONNECT_TIME, connect(route)).await {
+pub async fn dial(route: &Route, proxy: Option<&Socks5>) -> Result<Carrier, DialError> {
+    match timeout(CONNECT_TIME, connect(route, proxy)).await {
         Ok(result) => result,
         Err(_) => Err(DialError::Timeout(route.to_string())),
     }
 }
 
-async fn connect(route: &Route) -> Result<Carrier, DialError> {
+async fn connect(route: &Route, proxy: Option<&Socks5>) -> Result<Carrier, DialError> {
     let failed = |source| DialError::Connect { route: route.to_string(), source };
     match route {
         Route::Ssh(destination) => ssh::connect(destination).await,
@@ -66,8 +94,20 @@ async fn connect(route: &Route) -> Result<Carrier, DialError> {
             Carrier::open_unix(stream).await.map_err(failed)
         }
         Route::WebSocket { host, port, .. } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(failed)?;
-            let stream = Socket::new(stream).map_err(failed)?;
+            let there = (host.as_str(), *port);
+            let refused = |error: tokio_socks::Error| failed(io::Error::other(format!("the SOCKS5 proxy: {error}")));
+            let stream = match proxy {
+                None => Socket::new(TcpStream::connect(there).await.map_err(failed)?).map_err(failed)?,
+                Some(Socks5::Tcp(proxy)) => {
+                    let proxied = Socks5Stream::connect(proxy.as_str(), there).await.map_err(refused)?;
+                    Socket::new(proxied.into_inner()).map_err(failed)?
+                }
+                Some(Socks5::Unix(path)) => {
+                    let stream = UnixStream::connect(path).await.map_err(failed)?;
+                    let proxied = Socks5Stream::connect_with_socket(stream, there).await.map_err(refused)?;
+                    Socket::local(proxied.into_inner())
+                }
+            };
             let (stream, _) = client_async_with_config(route.url(), stream, Some(web_socket_config()))
                 .await
                 .map_err(|error| not_a_daemon(route, error))?;

@@ -14,22 +14,45 @@ use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// A TCP connection that belongs to a WebSocket and to the writer who looks whether it takes more.
+/// A connection that belongs to a WebSocket and to the writer who looks whether it takes more.
 #[derive(Clone, Debug)]
-pub struct Socket(Arc<TcpStream>);
+pub struct Socket(Arc<Stream>);
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    /// To a proxy on this machine.
+    Unix(UnixStream),
+}
+
+/// Calls the same method of either.
+macro_rules! either {
+    ($socket:expr, $stream:ident => $call:expr) => {
+        match &*$socket.0 {
+            Stream::Tcp($stream) => $call,
+            Stream::Unix($stream) => $call,
+        }
+    };
+}
 
 impl Socket {
     /// Takes a connection, at either end: a packet is sent when it is written, however small it is.
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        Ok(Socket(Arc::new(stream)))
+        Ok(Socket(Arc::new(Stream::Tcp(stream))))
+    }
+
+    /// Takes a connection to a proxy on this machine.
+    pub(crate) fn local(stream: UnixStream) -> Self {
+        Socket(Arc::new(Stream::Unix(stream)))
     }
 
     /// Waits until the kernel takes more.
     pub(crate) async fn writable(&self) -> io::Result<()> {
         loop {
-            self.0.writable().await?;
-            match self.0.try_io(Interest::WRITABLE, || takes_more(&*self.0)) {
+            either!(self, stream => stream.writable().await)?;
+            let taken = either!(self, stream => stream.try_io(Interest::WRITABLE, || takes_more(stream)));
+            match taken {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => return other,
             }
@@ -40,7 +63,9 @@ impl Socket {
     pub(crate) fn hold_unsent(&self, bytes: usize) {
         let bytes = u32::try_from(bytes).map_or(i32::MAX.cast_unsigned(), |b| b.min(1 << 30));
         // A kernel that does not know the option only queues more.
-        let _ = SockRef::from(&*self.0).set_tcp_notsent_lowat(bytes);
+        if let Stream::Tcp(stream) = &*self.0 {
+            let _ = SockRef::from(stream).set_tcp_notsent_lowat(bytes);
+        }
     }
 }
 
@@ -69,8 +94,8 @@ fn takes_more(socket: impl AsFd) -> io::Result<()> {
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.0.poll_read_ready(context))?;
-            match self.0.try_read(buffer.initialize_unfilled()) {
+            ready!(either!(self, stream => stream.poll_read_ready(context)))?;
+            match either!(self, stream => stream.try_read(buffer.initialize_unfilled())) {
                 Ok(count) => {
                     buffer.advance(count);
                     return Poll::Ready(Ok(()));
@@ -85,8 +110,8 @@ impl AsyncRead for Socket {
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.poll_write_ready(context))?;
-            match self.0.try_write(bytes) {
+            ready!(either!(self, stream => stream.poll_write_ready(context)))?;
+            match either!(self, stream => stream.try_write(bytes)) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => return Poll::Ready(other),
             }
@@ -98,7 +123,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write))
+        Poll::Ready(either!(self, stream => SockRef::from(stream).shutdown(std::net::Shutdown::Write)))
     }
 }
 
@@ -110,6 +135,13 @@ mod tests {
 
     use super::*;
 
+    fn tcp(socket: &Socket) -> &TcpStream {
+        match &*socket.0 {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(_) => panic!("a TCP connection was made"),
+        }
+    }
+
     async fn pair() -> (Socket, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -119,7 +151,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_small_packet_does_not_wait_for_company() {
-        assert!(pair().await.0.0.nodelay().unwrap());
+        let (socket, _peer) = pair().await;
+        assert!(tcp(&socket).nodelay().unwrap());
     }
 
     #[tokio::test]
@@ -128,10 +161,10 @@ mod tests {
         socket.hold_unsent(64 << 10);
         let mut written = 0;
         while socket.writable().now_or_never().is_some() {
-            written += socket.0.try_write(&[7; 1 << 10]).unwrap();
+            written += tcp(&socket).try_write(&[7; 1 << 10]).unwrap();
         }
         // The kernel itself would still take more.
-        written += SockRef::from(&*socket.0).send(b"x").unwrap();
+        written += SockRef::from(tcp(&socket)).send(b"x").unwrap();
         let mut taken = vec![0; written];
         let (writable, read) = tokio::join!(socket.writable(), peer.read_exact(&mut taken));
         writable.unwrap();

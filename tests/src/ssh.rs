@@ -126,6 +126,19 @@ impl Sshd {
         bin
     }
 
+    /// A SOCKS5 proxy of ssh's own on this port of loopback or socket, which leads where this server can reach.
+    ///
+    /// # Panics
+    /// When it is not there within a minute.
+    pub fn socks5(&self, at: &str) -> Process {
+        let process = Process::spawn(&mut self.command(self.port, &["-N", "-D", at]));
+        wait_until("a SOCKS5 proxy", || {
+            let there = if at.starts_with('/') { Path::new(at).exists() } else { TcpStream::connect(at).is_ok() };
+            if there { Ok(()) } else { Err(process.stderr.text()) }
+        });
+        process
+    }
+
     /// One connection through `port` that the following sessions through it share.
     pub fn master(&self, port: u16) -> Process {
         let process = Process::spawn(&mut self.command(port, &["-M", "-N"]));

@@ -105,6 +105,42 @@ fn a_trusted_way_needs_no_invitation_and_a_probe_enrols_nobody() {
 }
 
 #[test]
+fn a_link_by_way_of_a_socks5_proxy_survives_its_kill() {
+    let Some(sshd) = sshd() else { return };
+    let (owner, laptop) = (Machine::new(), Machine::new());
+    let daemon = owner.listening_daemon();
+    // A name that only the proxy's side looks up is as good as another; loopback has one.
+    let port = daemon.address().rsplit_once(':').unwrap().1.to_owned();
+    let route = format!("ws://localhost:{port}");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut proxy = sshd.socks5(&free);
+    let invitation = owner.invitation(&["--no-approval"]);
+    let file = invitation.to_string_lossy();
+    let relay = laptop.relay(&[&route, "--invite-file", &file, "--name", "box", "--socks5", &free]);
+    relay.wait_state("up");
+    let terminal = laptop.terminal(&["--machine", "box", "--", "cat"]);
+    let mut consumer = laptop.pipe_io(&terminal, &["--machine", "box"]);
+    assert!(consumer.type_text("before\n"));
+    consumer.output().wait_for("before\r\nbefore\r\n");
+    proxy.kill();
+    relay.wait_state("down");
+    assert!(consumer.type_text("after\n"));
+    let _again = sshd.socks5(&free);
+    consumer.output().wait_for("after\r\nafter\r\n");
+    assert!(!consumer.output().text().contains("\u{1b}c"), "no reset");
+    assert_eq!(consumer.detach().code, 0);
+    relay.process.signal(Signal::TERM);
+
+    // The same over a socket of the proxy's.
+    let socket = laptop.home().join("proxy.sock").to_string_lossy().into_owned();
+    let _proxy = sshd.socks5(&socket);
+    let relay = laptop.relay(&[&route, "--name", "box", "--socks5", &socket]);
+    relay.wait_state("up");
+    laptop.ok(&["--machine", "box", "terminal", "list"]);
+    assert_eq!(laptop.run(&["remote", "connect", &route, "--socks5", "nowhere", "--headless"]).code, 2);
+}
+
+#[test]
 fn what_ssh_says_is_the_reason_and_a_destination_is_never_an_option() {
     let laptop = Machine::new();
     let marker = laptop.home().join("marker");

@@ -210,6 +210,9 @@ pub(super) enum RemoteVerb {
         /// Trust the way there, as a private network's: no invitation, and the key that answers first is kept
         #[arg(long, conflicts_with = "invite_file")]
         carrier: bool,
+        /// Reach ws:// routes by way of this SOCKS5 proxy, which also looks up names
+        #[arg(long, value_name = "HOST:PORT|PATH")]
+        socks5: Option<String>,
     },
     /// Say who answers at a route, without enrolling there
     Probe {

@@ -195,13 +195,14 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 fn remote(verb: RemoteVerb) -> Result<Command, String> {
     Ok(Command::Consumer(match verb {
-        RemoteVerb::Connect { route, headless, invite_file, name, carrier } => {
+        RemoteVerb::Connect { route, headless, invite_file, name, carrier, socks5 } => {
             return Ok(Command::RemoteConnect(RemoteConnect {
                 route,
                 headless,
                 invite_file,
                 name: name.as_deref().map(machine_name).transpose()?,
                 carrier,
+                socks5: socks5.as_deref().map(str::parse).transpose()?,
             }));
         }
         RemoteVerb::Invite { out, ttl, no_approval, route, scope } => {

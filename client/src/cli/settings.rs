@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use keepline_carrier::dial::Socks5;
 use keepline_protocol::api::Cursor;
 use keepline_protocol::api::terminal::LineRange;
 use keepline_protocol::scope::Scopes;
@@ -105,6 +106,8 @@ pub struct RemoteConnect {
     pub name: Option<MachineName>,
     /// Whether whoever answers at the route is trusted, so that no invitation is needed.
     pub carrier: bool,
+    /// The SOCKS5 proxy by way of which it is reached.
+    pub socks5: Option<Socks5>,
 }
 
 /// A request whose answer is all there is to say.

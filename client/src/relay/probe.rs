@@ -25,7 +25,7 @@ pub struct Probed {
 /// `Unreachable` when nobody answers, or something else than a keepline daemon; `Failed` when it refuses.
 pub async fn probe(route: &Route) -> Result<Probed, Failure> {
     let unreachable = |why: String| Failure::new(Code::Unreachable, why);
-    let mut carrier = dial(route).await.map_err(|error| unreachable(error.to_string()))?;
+    let mut carrier = dial(route, None).await.map_err(|error| unreachable(error.to_string()))?;
     // Keys that are nobody's.
     let credentials = Credentials::generate(Role::Device, &entropy());
     let initiator = Initiator {

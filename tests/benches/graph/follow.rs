@@ -44,7 +44,7 @@ fn trusting(machine: &Machine) -> Daemon {
 /// A link of a device of its own.
 async fn link(route: &str) -> Link {
     let device = Credentials::generate(Role::Device, &random());
-    let mut carrier = dial(&route.parse().unwrap()).await.unwrap();
+    let mut carrier = dial(&route.parse().unwrap(), None).await.unwrap();
     let initiator = Initiator {
         versions: VERSIONS,
         credentials: &device,

@@ -149,7 +149,7 @@ async fn join(path: Path) -> (Link, Link, Shaper) {
     };
     let route = shaper.route().parse().expect("it is a route");
     let dialling = async {
-        let carrier = dial(&route).await.expect("the shaper listens");
+        let carrier = dial(&route, None).await.expect("the shaper listens");
         connect(&device, &host, &client, carrier).await;
     };
     tokio::join!(accepting, dialling);
