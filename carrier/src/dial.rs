@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_socks::tcp::Socks5Stream;
 use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
@@ -13,8 +14,9 @@ use tokio_tungstenite::tungstenite::{self, error::ProtocolError};
 use crate::bounds::CONNECT_TIME;
 use crate::packet::{Carrier, web_socket_config};
 use crate::route::Route;
-use crate::socket::Socket;
+use crate::socket::{Socket, Wire};
 use crate::ssh;
+use crate::tls::Trust;
 
 /// Why a route leads nowhere now. All of these may pass.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +38,14 @@ pub enum DialError {
         /// What ssh was told to reach.
         destination: String,
         /// What it said last.
+        reason: String,
+    },
+    /// The certificate of who answers is not to be trusted, or TLS failed otherwise.
+    #[error("cannot trust what answers at {route}: {reason}")]
+    Untrusted {
+        /// The route, without its query.
+        route: String,
+        /// Why.
         reason: String,
     },
     /// Something else than a keepline daemon answers.
@@ -73,19 +83,28 @@ impl FromStr for Socks5 {
     }
 }
 
+/// How WebSocket routes are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The proxy in between.
+    pub proxy: Option<Socks5>,
+    /// Which certificates are trusted on `wss://` routes.
+    pub trust: Trust,
+}
+
 /// Makes the connection, up to where the handshake starts. A WebSocket goes by way of the proxy, if there is one, which then
 /// looks up the host's name.
 ///
 /// # Errors
 /// When it cannot be made.
-pub async fn dial(route: &Route, proxy: Option<&Socks5>) -> Result<Carrier, DialError> {
-    match timeout(CONNECT_TIME, connect(route, proxy)).await {
+pub async fn dial(route: &Route, way: &Way) -> Result<Carrier, DialError> {
+    match timeout(CONNECT_TIME, connect(route, way)).await {
         Ok(result) => result,
         Err(_) => Err(DialError::Timeout(route.to_string())),
     }
 }
 
-async fn connect(route: &Route, proxy: Option<&Socks5>) -> Result<Carrier, DialError> {
+async fn connect(route: &Route, way: &Way) -> Result<Carrier, DialError> {
     let failed = |source| DialError::Connect { route: route.to_string(), source };
     match route {
         Route::Ssh(destination) => ssh::connect(destination).await,
@@ -93,10 +112,10 @@ async fn connect(route: &Route, proxy: Option<&Socks5>) -> Result<Carrier, DialE
             let stream = UnixStream::connect::<&PathBuf>(path).await.map_err(failed)?;
             Carrier::open_unix(stream).await.map_err(failed)
         }
-        Route::WebSocket { host, port, .. } => {
+        Route::WebSocket { tls, host, port, .. } => {
             let there = (host.as_str(), *port);
             let refused = |error: tokio_socks::Error| failed(io::Error::other(format!("the SOCKS5 proxy: {error}")));
-            let stream = match proxy {
+            let socket = match &way.proxy {
                 None => Socket::new(TcpStream::connect(there).await.map_err(failed)?).map_err(failed)?,
                 Some(Socks5::Tcp(proxy)) => {
                     let proxied = Socks5Stream::connect(proxy.as_str(), there).await.map_err(refused)?;
@@ -108,12 +127,25 @@ async fn connect(route: &Route, proxy: Option<&Socks5>) -> Result<Carrier, DialE
                     Socket::local(proxied.into_inner())
                 }
             };
+            let stream = if *tls { secured(route, host, socket, &way.trust).await? } else { Wire::Plain(socket) };
             let (stream, _) = client_async_with_config(route.url(), stream, Some(web_socket_config()))
                 .await
                 .map_err(|error| not_a_daemon(route, error))?;
             Ok(Carrier::web_socket(stream))
         }
     }
+}
+
+async fn secured(route: &Route, host: &str, socket: Socket, trust: &Trust) -> Result<Wire, DialError> {
+    let untrusted = |reason: String| DialError::Untrusted { route: route.to_string(), reason };
+    let connector = trust.connector().map_err(untrusted)?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| untrusted(error.to_string()))?;
+    let stream = connector.connect(name, socket).await.map_err(|error| match error.get_ref() {
+        // TLS says why it ends.
+        Some(reason) => untrusted(reason.to_string()),
+        None => DialError::Connect { route: route.to_string(), source: error },
+    })?;
+    Ok(Wire::Tls(Box::new(stream)))
 }
 
 fn not_a_daemon(route: &Route, error: tungstenite::Error) -> DialError {

@@ -8,6 +8,7 @@
 //! | [`route`] | where a daemon can be reached, parsed once at the edge |
 //! | [`packet`] | a carrier's two halves: packets in, packets out |
 //! | [`dial`] | a client's way from a route to a carrier |
+//! | [`tls`] | which certificates are trusted on `wss://` routes |
 //! | `ssh` | a carrier over the person's own ssh |
 //! | [`socket`] | sockets that are asked whether they take more before a packet is sealed |
 //! | [`upgrade`] | a daemon's way from an accepted TCP connection to a WebSocket carrier |
@@ -21,6 +22,7 @@ pub mod packet;
 pub mod route;
 pub mod socket;
 mod ssh;
+pub mod tls;
 pub mod upgrade;
 
 mod clock;

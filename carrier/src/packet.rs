@@ -19,7 +19,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{self, Message, protocol::WebSocketConfig};
 
 use crate::bounds::MEMORY_PACKETS;
-use crate::socket::{self, Socket};
+use crate::socket::{self, Socket, Wire};
 
 /// What a carrier is, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct PacketReader(Reader);
 
 enum Reader {
     Unix(BufReader<OwnedReadHalf>),
-    WebSocket(SplitStream<WebSocketStream<Socket>>),
+    WebSocket(SplitStream<WebSocketStream<Wire>>),
     Memory(mpsc::Receiver<Vec<u8>>),
 }
 
@@ -73,7 +73,7 @@ enum Writer {
     /// With what has to live as long as the carrier.
     Unix(OwnedWriteHalf, Option<Box<Child>>),
     WebSocket {
-        sink: SplitSink<WebSocketStream<Socket>, Message>,
+        sink: SplitSink<WebSocketStream<Wire>, Message>,
         socket: Socket,
     },
     Memory(mpsc::Sender<Vec<u8>>),
@@ -91,8 +91,8 @@ pub(crate) fn web_socket_config() -> WebSocketConfig {
 impl Carrier {
     /// A carrier over a WebSocket whose HTTP part is done.
     #[must_use]
-    pub fn web_socket(stream: WebSocketStream<Socket>) -> Self {
-        let socket = stream.get_ref().clone();
+    pub fn web_socket(stream: WebSocketStream<Wire>) -> Self {
+        let socket = stream.get_ref().socket().clone();
         let (sink, reader) = stream.split();
         Carrier {
             kind: Kind::WebSocket,

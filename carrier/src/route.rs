@@ -12,8 +12,10 @@ pub const LINK_PATH: &str = "/v1/link";
 /// Where a daemon can be reached.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Route {
-    /// A WebSocket without TLS; the link encrypts for itself.
+    /// A WebSocket. The link encrypts for itself, with or without TLS.
     WebSocket {
+        /// Whether TLS is between: a gateway asks for it.
+        tls: bool,
         /// A name or an address, without brackets.
         host: String,
         /// The port.
@@ -42,11 +44,8 @@ pub struct Destination {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRoute {
     /// No route looks like this.
-    #[error("'{0}' is not a route: use ssh://[USER@]HOST[:PORT], ws://HOST:PORT or unix:/PATH")]
+    #[error("'{0}' is not a route: use ssh://[USER@]HOST[:PORT], ws://HOST:PORT, wss://HOST[:PORT] or unix:/PATH")]
     Form(String),
-    /// The scheme is one that this version does not speak.
-    #[error("this version of keepline cannot use {0} routes: use ssh://, ws:// or unix:")]
-    Scheme(String),
     /// A daemon serves only one path.
     #[error("the path of a WebSocket route is {LINK_PATH}, not '{0}'")]
     Path(String),
@@ -63,21 +62,20 @@ impl FromStr for Route {
         if let Some(destination) = text.strip_prefix("ssh://") {
             return destination.parse().map(Route::Ssh);
         }
-        if text.starts_with("wss:") {
-            return Err(InvalidRoute::Scheme(text.split(':').next().unwrap_or_default().to_owned()));
-        }
         let uri: Uri = text.parse().map_err(|_| form(text))?;
+        let tls = match uri.scheme_str() {
+            Some("ws") => false,
+            Some("wss") => true,
+            _ => return Err(form(text)),
+        };
         let authority = uri.authority().map_or("", |authority| authority.as_str());
-        let Some((host, port)) = host_and_port(authority) else {
+        let Some((host, port)) = host_and_port(authority, if tls { 443 } else { 80 }) else {
             return Err(form(text));
         };
-        if uri.scheme_str() != Some("ws") {
-            return Err(form(text));
-        }
         if !matches!(uri.path(), "" | "/" | LINK_PATH) {
             return Err(InvalidRoute::Path(uri.path().to_owned()));
         }
-        Ok(Route::WebSocket { host: host.to_owned(), port, query: uri.query().map(str::to_owned) })
+        Ok(Route::WebSocket { tls, host: host.to_owned(), port, query: uri.query().map(str::to_owned) })
     }
 }
 
@@ -125,14 +123,14 @@ impl fmt::Display for Destination {
 }
 
 /// The host, without brackets, and the port of `HOST[:PORT]`. What an URI may have besides is no part of a route.
-fn host_and_port(authority: &str) -> Option<(&str, u16)> {
+fn host_and_port(authority: &str, usual: u16) -> Option<(&str, u16)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(literal) => literal.split_once(']')?,
         None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
     let port = match rest.strip_prefix(':') {
         Some(port) => port.parse().ok()?,
-        None if rest.is_empty() => 80,
+        None if rest.is_empty() => usual,
         None => return None,
     };
     (!host.is_empty() && !host.contains(['[', ']', '@'])).then_some((host, port))
@@ -164,10 +162,14 @@ impl Route {
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Route::WebSocket { host, port, .. } if host.contains(':') => {
-                write!(f, "ws://[{host}]:{port}{LINK_PATH}")
+            Route::WebSocket { tls, host, port, .. } => {
+                let scheme = if *tls { "wss" } else { "ws" };
+                if host.contains(':') {
+                    write!(f, "{scheme}://[{host}]:{port}{LINK_PATH}")
+                } else {
+                    write!(f, "{scheme}://{host}:{port}{LINK_PATH}")
+                }
             }
-            Route::WebSocket { host, port, .. } => write!(f, "ws://{host}:{port}{LINK_PATH}"),
             Route::Unix(path) => write!(f, "unix:{}", path.display()),
             Route::Ssh(destination) => write!(f, "ssh://{destination}"),
         }
@@ -197,6 +199,7 @@ mod tests {
         let shown = |text: &str| text.parse::<Route>().unwrap().to_string();
         assert_eq!(shown("ws://[::1]:9000"), "ws://[::1]:9000/v1/link");
         assert_eq!(shown("ws://127.0.0.1:9000/"), "ws://127.0.0.1:9000/v1/link");
+        assert_eq!(shown("wss://hub.example"), "wss://hub.example:443/v1/link");
         assert_eq!(shown("unix:/run/k/daemon.sock"), "unix:/run/k/daemon.sock");
     }
 
@@ -243,6 +246,5 @@ mod tests {
         ] {
             assert!(text.parse::<Route>().is_err(), "{text}");
         }
-        assert_eq!("wss://h".parse::<Route>(), Err(InvalidRoute::Scheme("wss".to_owned())));
     }
 }

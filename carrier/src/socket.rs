@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::client::TlsStream;
 
 /// A connection that belongs to a WebSocket and to the writer who looks whether it takes more.
 #[derive(Clone, Debug)]
@@ -124,6 +125,55 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(either!(self, stream => SockRef::from(stream).shutdown(std::net::Shutdown::Write)))
+    }
+}
+
+/// What a WebSocket is spoken on.
+#[derive(Debug)]
+pub enum Wire {
+    /// The connection itself.
+    Plain(Socket),
+    /// TLS over it.
+    Tls(Box<TlsStream<Socket>>),
+}
+
+impl Wire {
+    /// The connection below.
+    pub(crate) fn socket(&self) -> &Socket {
+        match self {
+            Wire::Plain(socket) => socket,
+            Wire::Tls(stream) => stream.get_ref().0,
+        }
+    }
+}
+
+/// Calls the same method of either.
+macro_rules! through {
+    ($wire:expr, $stream:ident => $call:expr) => {
+        match $wire.get_mut() {
+            Wire::Plain($stream) => $call,
+            Wire::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        through!(self, stream => Pin::new(stream).poll_read(context, buffer))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        through!(self, stream => Pin::new(stream).poll_write(context, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        through!(self, stream => Pin::new(stream).poll_flush(context))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        through!(self, stream => Pin::new(stream).poll_shutdown(context))
     }
 }
 

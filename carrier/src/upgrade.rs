@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use crate::bounds::{REFUSED_LINGER, REQUEST_FIELDS_MAX, REQUEST_HEAD_MAX};
 use crate::packet::{Carrier, web_socket_config};
 use crate::route::LINK_PATH;
-use crate::socket::Socket;
+use crate::socket::{Socket, Wire};
 
 /// What the bytes of a request mean so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub async fn accept(mut stream: TcpStream) -> Result<Carrier, UpgradeError> {
                 stream.write_all(answer.as_bytes()).await?;
                 let rest = head.split_off(length);
                 let config = Some(web_socket_config());
-                let stream = Socket::new(stream)?;
+                let stream = Wire::Plain(Socket::new(stream)?);
                 let socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, config).await;
                 return Ok(Carrier::web_socket(socket));
             }

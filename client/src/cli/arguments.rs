@@ -139,6 +139,20 @@ pub(super) struct ServerStartLine {
     pub(super) state_dir: Option<PathBuf>,
 }
 
+/// How WebSocket routes are reached.
+#[derive(Debug, Args)]
+pub(super) struct WayLine {
+    /// Reach ws:// and wss:// routes by way of this SOCKS5 proxy, which also looks up names
+    #[arg(long, value_name = "HOST:PORT|PATH")]
+    pub(super) socks5: Option<String>,
+    /// On wss:// routes trust who these authorities vouch for (PEM), and not who this machine trusts
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_ca: Option<PathBuf>,
+    /// On wss:// routes trust the certificate with this SHA-256 alone
+    #[arg(long, value_name = "SHA256", conflicts_with = "tls_ca")]
+    pub(super) tls_pin: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum RemoteVerb {
     /// Make an invitation file, which enrols one device, and print its path
@@ -196,7 +210,7 @@ pub(super) enum RemoteVerb {
     },
     /// Keep a link to a machine
     Connect {
-        /// Where its daemon is, as ssh://[USER@]HOST[:PORT], ws://HOST:PORT or unix:PATH
+        /// Where its daemon is, as ssh://[USER@]HOST[:PORT], ws://HOST:PORT, wss://HOST[:PORT] or unix:PATH
         route: String,
         /// Stay in the foreground and only keep the link
         #[arg(long)]
@@ -210,14 +224,15 @@ pub(super) enum RemoteVerb {
         /// Trust the way there, as a private network's: no invitation, and the key that answers first is kept
         #[arg(long, conflicts_with = "invite_file")]
         carrier: bool,
-        /// Reach ws:// routes by way of this SOCKS5 proxy, which also looks up names
-        #[arg(long, value_name = "HOST:PORT|PATH")]
-        socks5: Option<String>,
+        #[command(flatten)]
+        way: WayLine,
     },
     /// Say who answers at a route, without enrolling there
     Probe {
-        /// ssh://[USER@]HOST[:PORT], ws://HOST:PORT or unix:PATH
+        /// ssh://[USER@]HOST[:PORT], ws://HOST:PORT, wss://HOST[:PORT] or unix:PATH
         route: String,
+        #[command(flatten)]
+        way: WayLine,
     },
     /// Join stdin and stdout to this machine's daemon; `remote connect ssh://…` runs it on the far side
     Stdio,

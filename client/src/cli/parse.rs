@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use keepline_carrier::dial::Way;
+use keepline_carrier::tls::Trust;
 use keepline_protocol::api::layout::{self, Ratio};
 use keepline_protocol::api::{Cursor, Json, Size, notification, terminal};
 use keepline_protocol::registry::{Method, method};
@@ -110,7 +112,7 @@ fn checked(line: Line) -> Result<Invocation, String> {
                     | Consumer::Reconnect(_)
                     | Consumer::Disconnect(_)
                     | Consumer::RotateDeviceKey
-                    | Consumer::Probe(_)
+                    | Consumer::Probe(..)
                     | Consumer::RemoteStdio
             )
     );
@@ -195,14 +197,15 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
 
 fn remote(verb: RemoteVerb) -> Result<Command, String> {
     Ok(Command::Consumer(match verb {
-        RemoteVerb::Connect { route, headless, invite_file, name, carrier, socks5 } => {
+        RemoteVerb::Connect { route, headless, invite_file, name, carrier, way: raw } => {
             return Ok(Command::RemoteConnect(RemoteConnect {
                 route,
                 headless,
                 invite_file,
                 name: name.as_deref().map(machine_name).transpose()?,
                 carrier,
-                socks5: socks5.as_deref().map(str::parse).transpose()?,
+                way_arguments: way_arguments(&raw),
+                way: way(raw)?,
             }));
         }
         RemoteVerb::Invite { out, ttl, no_approval, route, scope } => {
@@ -217,7 +220,7 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
                 scopes: (!scope.is_empty()).then(|| scopes(&scope)).transpose()?,
             })
         }
-        RemoteVerb::Probe { route } => Consumer::Probe(route),
+        RemoteVerb::Probe { route, way: raw } => Consumer::Probe(route, way(raw)?),
         RemoteVerb::Stdio => Consumer::RemoteStdio,
         RemoteVerb::Pending => Consumer::RemotePending,
         RemoteVerb::Approve { device } => Consumer::RemoteApprove(device),
@@ -235,6 +238,26 @@ fn remote(verb: RemoteVerb) -> Result<Command, String> {
             Consumer::ForgetDaemon(machine_name(&name)?)
         }
     }))
+}
+
+fn way(raw: WayLine) -> Result<Way, String> {
+    let trust = match (raw.tls_ca, raw.tls_pin) {
+        (Some(file), _) => Trust::authorities(&file)?,
+        (None, Some(pin)) => Trust::pinned(&pin)?,
+        (None, None) => Trust::System,
+    };
+    Ok(Way { proxy: raw.socks5.as_deref().map(str::parse).transpose()?, trust })
+}
+
+/// The same for a relay that is started in the background, from any directory.
+fn way_arguments(raw: &WayLine) -> Vec<OsString> {
+    let file = raw.tls_ca.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let options = [
+        ("--socks5", raw.socks5.as_ref().map(OsString::from)),
+        ("--tls-ca", file.map(OsString::from)),
+        ("--tls-pin", raw.tls_pin.as_ref().map(OsString::from)),
+    ];
+    options.into_iter().filter_map(|(name, value)| Some([name.into(), value?])).flatten().collect()
 }
 
 fn scopes(names: &[String]) -> Result<Scopes, String> {

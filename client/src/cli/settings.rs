@@ -1,10 +1,11 @@
 //! Checked settings: what a command line means, with everything in it known to be possible.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use keepline_carrier::dial::Socks5;
+use keepline_carrier::dial::Way;
 use keepline_protocol::api::Cursor;
 use keepline_protocol::api::terminal::LineRange;
 use keepline_protocol::scope::Scopes;
@@ -106,8 +107,10 @@ pub struct RemoteConnect {
     pub name: Option<MachineName>,
     /// Whether whoever answers at the route is trusted, so that no invitation is needed.
     pub carrier: bool,
-    /// The SOCKS5 proxy by way of which it is reached.
-    pub socks5: Option<Socks5>,
+    /// How it is reached.
+    pub way: Way,
+    /// The same as arguments, for a relay in the background.
+    pub way_arguments: Vec<OsString>,
 }
 
 /// A request whose answer is all there is to say.
@@ -185,7 +188,7 @@ pub enum Consumer {
     /// `remote rotate-key --device`.
     RotateDeviceKey,
     /// `remote probe ROUTE`.
-    Probe(String),
+    Probe(String, Way),
     /// `remote stdio`.
     RemoteStdio,
     /// `remote known-daemons`.

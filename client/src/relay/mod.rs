@@ -26,7 +26,7 @@ mod surroundings;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keepline_carrier::dial::{Socks5, dial};
+use keepline_carrier::dial::{Way, dial};
 use keepline_carrier::entropy;
 use keepline_carrier::link::{CarrierEnd, Link};
 use keepline_carrier::route::Route;
@@ -61,8 +61,8 @@ pub struct Settings {
     pub name: Option<MachineName>,
     /// Whether whoever answers at the route is trusted.
     pub trusted: bool,
-    /// The proxy by way of which WebSockets are reached.
-    pub proxy: Option<Socks5>,
+    /// How WebSocket routes are reached.
+    pub way: Way,
 }
 
 /// Keeps a link, and its local socket, until the daemon refuses for good. `report` is told each change of state.
@@ -81,7 +81,7 @@ struct Relay<'a, R> {
     route: Route,
     /// Every route to the machine, the preferred one first.
     routes: Vec<Route>,
-    proxy: Option<Socks5>,
+    way: Way,
     claim: Option<Claim>,
     state: &'a State,
     paths: &'a Paths,
@@ -110,7 +110,7 @@ struct Relay<'a, R> {
 
 impl<'a, R: FnMut(&Report)> Relay<'a, R> {
     fn new(settings: Settings, state: &'a State, paths: &'a Paths, report: R) -> Result<Self, Failure> {
-        let Settings { route, invitation, name, trusted, proxy } = settings;
+        let Settings { route, invitation, name, trusted, way } = settings;
         let machine = find(state, &route, invitation.as_ref(), name.as_ref())?;
         let pinned = match (&invitation, &machine) {
             (Some(invitation), _) => Some(invitation.daemon),
@@ -161,7 +161,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
             serving: false,
             route,
             routes,
-            proxy,
+            way,
             state,
             paths,
             report,
@@ -234,8 +234,7 @@ impl<'a, R: FnMut(&Report)> Relay<'a, R> {
         self.epoch += 1;
         let link =
             LinkRequest { id: self.link_id, epoch: self.epoch, cursors: self.resumable.then(|| self.link.cursors()) };
-        let (index, carrier) =
-            race::first(self.routes.len(), |index| dial(&self.routes[index], self.proxy.as_ref())).await?;
+        let (index, carrier) = race::first(self.routes.len(), |index| dial(&self.routes[index], &self.way)).await?;
         self.route = self.routes[index].clone();
         self.status.send_modify(|status| status.route = Some(self.route.to_string()));
         let attempt = Attempt {

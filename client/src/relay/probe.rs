@@ -1,6 +1,6 @@
 //! What answers at a route, without enrolling there: a handshake that ends before this client says who it is.
 
-use keepline_carrier::dial::dial;
+use keepline_carrier::dial::{Way, dial};
 use keepline_carrier::entropy;
 use keepline_carrier::route::Route;
 use keepline_protocol::bounds::HANDSHAKE_TIME;
@@ -23,9 +23,9 @@ pub struct Probed {
 ///
 /// # Errors
 /// `Unreachable` when nobody answers, or something else than a keepline daemon; `Failed` when it refuses.
-pub async fn probe(route: &Route) -> Result<Probed, Failure> {
+pub async fn probe(route: &Route, way: &Way) -> Result<Probed, Failure> {
     let unreachable = |why: String| Failure::new(Code::Unreachable, why);
-    let mut carrier = dial(route, None).await.map_err(|error| unreachable(error.to_string()))?;
+    let mut carrier = dial(route, way).await.map_err(|error| unreachable(error.to_string()))?;
     // Keys that are nobody's.
     let credentials = Credentials::generate(Role::Device, &entropy());
     let initiator = Initiator {

@@ -47,6 +47,7 @@ impl From<&Failed> for Reason {
             Failed::Dial(DialError::Connect { .. } | DialError::Ssh { .. }) => "unreachable",
             Failed::Dial(DialError::Timeout(_)) | Failed::Slow => "no-answer",
             Failed::Dial(DialError::NotADaemon { .. }) => "not-a-daemon",
+            Failed::Dial(DialError::Untrusted { .. }) => "untrusted",
             Failed::Lost { .. } => "lost",
             Failed::Handshake(HandshakeError::Refused { refusal, .. }) | Failed::Refused(refusal) => refusal.name(),
             Failed::Handshake(_) => "handshake",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use keepline_carrier::dial::dial;
+use keepline_carrier::dial::{Way, dial};
 use keepline_carrier::link::Link;
 use keepline_carrier::packet::Carrier;
 use keepline_client::edge::Edge;
@@ -44,7 +44,7 @@ fn trusting(machine: &Machine) -> Daemon {
 /// A link of a device of its own.
 async fn link(route: &str) -> Link {
     let device = Credentials::generate(Role::Device, &random());
-    let mut carrier = dial(&route.parse().unwrap(), None).await.unwrap();
+    let mut carrier = dial(&route.parse().unwrap(), &Way::default()).await.unwrap();
     let initiator = Initiator {
         versions: VERSIONS,
         credentials: &device,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use keepline_carrier::dial::dial;
+use keepline_carrier::dial::{Way, dial};
 use keepline_carrier::link::{Link, Receiver, Sender};
 use keepline_carrier::packet::Carrier;
 use keepline_carrier::upgrade;
@@ -149,7 +149,7 @@ async fn join(path: Path) -> (Link, Link, Shaper) {
     };
     let route = shaper.route().parse().expect("it is a route");
     let dialling = async {
-        let carrier = dial(&route, None).await.expect("the shaper listens");
+        let carrier = dial(&route, &Way::default()).await.expect("the shaper listens");
         connect(&device, &host, &client, carrier).await;
     };
     tokio::join!(accepting, dialling);

@@ -6,7 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use keepline_carrier::dial::Socks5;
 use keepline_carrier::route::Route;
 use keepline_client::attach::predict::When;
 use keepline_client::bounds::HISTORY_LINES;
@@ -50,7 +49,7 @@ async fn headless<H: Host>(settings: &RemoteConnect, context: &Context<H>) -> Re
         invitation: settings.invite_file.as_deref().map(read_invitation).transpose()?,
         name: settings.name.clone(),
         trusted: settings.carrier,
-        proxy: settings.socks5.clone(),
+        way: settings.way.clone(),
     };
     let mut teller = Teller {
         json: context.common.json,
@@ -149,11 +148,7 @@ async fn in_background<H: Host>(settings: &RemoteConnect, context: &Context<H>) 
             .map_err(|error| Failure::new(Code::Invalid, format!("{}: {error}", file.display())))?;
         arguments.extend(["--invite-file".into(), file.into()]);
     }
-    match &settings.socks5 {
-        Some(Socks5::Tcp(proxy)) => arguments.extend(["--socks5".into(), proxy.into()]),
-        Some(Socks5::Unix(path)) => arguments.extend(["--socks5".into(), path.into()]),
-        None => {}
-    }
+    arguments.extend(settings.way_arguments.iter().cloned());
     if settings.carrier {
         arguments.push("--carrier".into());
     }

@@ -1,5 +1,6 @@
 //! `remote known-daemons [forget]`, `remote reconnect`, `remote probe`: the machines that are known here, and their relays.
 
+use keepline_carrier::dial::Way;
 use keepline_carrier::route::{InvalidRoute, Route};
 use keepline_protocol::failure::{Code, Failure};
 use keepline_protocol::handshake::VERSIONS;
@@ -149,9 +150,9 @@ fn read(value: serde_json::Value) -> Result<RelayStatus, Failure> {
 
 /// Makes a machine's relay try, or probe, now; exit 0 when its link is up then.
 /// Says who answers at a route, and whether this client knows them.
-pub(super) async fn probe<H: Host>(context: &Context<H>, route: &str) -> Outcome {
+pub(super) async fn probe<H: Host>(context: &Context<H>, route: &str, way: &Way) -> Outcome {
     let route: Route = route.parse().map_err(|error: InvalidRoute| Failure::new(Code::Invalid, error.to_string()))?;
-    let probed = crate::relay::probe(&route).await?;
+    let probed = crate::relay::probe(&route, way).await?;
     let fingerprint = probed.identity.fingerprint();
     let known = context.host.known_daemons()?.into_iter().find(|known| known.fingerprint == fingerprint);
     let machine = known.map(|known| known.name);

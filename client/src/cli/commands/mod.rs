@@ -51,7 +51,7 @@ pub(super) async fn run<H: Host>(mut consumer: Consumer, context: &mut Context<H
         Consumer::RemoteScope(device, scopes) => remote::scope(context, device, scopes).await,
         Consumer::RotateDaemonKey => remote::rotate_daemon_key(context).await,
         Consumer::RotateDeviceKey => known::rotate_device_key(context).await,
-        Consumer::Probe(route) => known::probe(context, &route).await,
+        Consumer::Probe(route, way) => known::probe(context, &route, &way).await,
         Consumer::RemoteStdio => stdio::stdio(context).await,
         Consumer::KnownDaemons => known::list(context).await,
         Consumer::ForgetDaemon(name) => known::forget(context, &name).await,
