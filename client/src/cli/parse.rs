@@ -17,7 +17,7 @@ use keepline_screen::Limits;
 use super::arguments::{
     AttachLine, AwaitedLine, Change, ClientVerb, KnownVerb, LayoutVerb, Line, NotificationVerb, NotifyLine, Noun,
     PaneVerb, ProgramLine, RemoteVerb, ScreenVerb, ServerStartLine, ServerVerb, SessionVerb, SideLine, TabVerb,
-    TerminalVerb, WaitLine, WorkspaceVerb,
+    TerminalVerb, WaitLine, WayLine, WorkspaceVerb,
 };
 use super::settings::{
     Ask, Attach, Command, Common, Consumer, Events, Invite, Invocation, Listed, Prints, Read, RemoteConnect,
