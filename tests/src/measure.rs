@@ -96,10 +96,10 @@ impl Terminal {
         Times::new(times)
     }
 
-    /// Floods for a while, interrupts, and measures the time to the prompt.
-    pub fn interrupts(&mut self, count: usize) -> Times {
+    /// Floods for a while with this command, interrupts, and measures the time to the prompt.
+    pub fn interrupts(&mut self, flood: &str, count: usize) -> Times {
         let times = (0..count).map(|_| {
-            self.type_text("yes\n");
+            self.type_text(&format!("{flood}\n"));
             let shown = self.shown();
             self.output().wait("a flood", |bytes| (bytes.len() > shown + 50_000).then_some(()));
             std::thread::sleep(Duration::from_secs(2));

@@ -9,7 +9,7 @@
 //! | `idle` | echo of a terminal through daemon, link, relay and `attach --pipe-io`, with nothing else to do |
 //! | `link` | echo on a link beside a flood in the same lane and a bulk transfer, at 10 Mbit/s and 50 ms |
 //! | `flood` | echo of a quiet terminal beside a flooding one, at the same |
-//! | `interrupt` | from an interrupt under `yes` to the prompt, at 64 KB/s |
+//! | `interrupt` | from an interrupt under `yes` and under random text to the prompt, at 64 KB/s |
 //! | `bulk` | what one bulk stream fills of 100 Mbit/s at 100 ms |
 //! | `cat` | a large file through a terminal |
 //!
@@ -159,30 +159,34 @@ fn interrupt(sshd: Option<&Sshd>) {
         let goal_text = format!("{what}: at most RTT {} + queue {} + 300 ms", ms(path.round_trip()), ms(queue));
         verdict(&goal_text, &ms(times.at(1.0)), times.at(1.0) <= goal);
     };
-    let setting = Setting::new(Some(path));
-    let mut terminal = setting.terminal(&["sh", "-c", SHELL]);
-    terminal.output().wait_for("PROMPT");
-    let ours = terminal.interrupts(5);
-    judge("keepline, interrupt to prompt", &ours, setting.queue());
+    for flood in ["yes", "cat /dev/urandom | base64"] {
+        println!("{flood}:");
+        let setting = Setting::new(Some(path));
+        let mut terminal = setting.terminal(&["sh", "-c", SHELL]);
+        terminal.output().wait_for("PROMPT");
+        let ours = terminal.interrupts(flood, 5);
+        judge("keepline, interrupt to prompt", &ours, setting.queue());
 
-    let Some(sshd) = sshd else { return };
-    let shaper = Shaper::start(&sshd.address(), path);
-    let mut terminal = Terminal::Ssh(sshd.terminal(shaper.address().port(), SHELL));
-    terminal.output().wait_for("PROMPT");
-    let theirs = terminal.interrupts(3);
-    judge("ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
-    drop(terminal);
+        let Some(sshd) = sshd else { continue };
+        let shaper = Shaper::start(&sshd.address(), path);
+        let mut terminal = Terminal::Ssh(sshd.terminal(shaper.address().port(), SHELL));
+        terminal.output().wait_for("PROMPT");
+        let theirs = terminal.interrupts(flood, 3);
+        judge("ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
+        drop(terminal);
 
-    if !tmux::is_here() {
-        return println!("tmux: not compared, it is not here");
+        if !tmux::is_here() {
+            println!("tmux: not compared, it is not here");
+            continue;
+        }
+        let shaper = Shaper::start(&sshd.address(), path);
+        let tmux = tmux::Server::new();
+        let command = tmux.command(&format!("new-session \"{SHELL}\""));
+        let mut terminal = Terminal::Ssh(sshd.terminal(shaper.address().port(), &command));
+        terminal.output().wait_for("PROMPT");
+        let theirs = terminal.interrupts(flood, 3);
+        judge("tmux over ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
     }
-    let shaper = Shaper::start(&sshd.address(), path);
-    let tmux = tmux::Server::new();
-    let command = tmux.command(&format!("new-session \"{SHELL}\""));
-    let mut terminal = Terminal::Ssh(sshd.terminal(shaper.address().port(), &command));
-    terminal.output().wait_for("PROMPT");
-    let theirs = terminal.interrupts(3);
-    judge("tmux over ssh, interrupt to prompt", &theirs, shaper.greatest_queue()[1]);
 }
 
 fn bulk(sshd: Option<&Sshd>) {
